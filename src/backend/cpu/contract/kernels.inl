@@ -1,0 +1,53 @@
+// All kernels of the contract tier, in the namespace of one instruction set, and their rows.
+namespace strata::backend::contract::STRATA_TIER {
+namespace {
+
+#include "backend/cpu/contract/dot.inl"
+#include "backend/cpu/contract/elementwise.inl"
+#include "backend/cpu/contract/matmul.inl"
+#include "backend/cpu/contract/hyper_connection.inl"
+#include "backend/cpu/contract/gdn.inl"
+#include "backend/cpu/contract/qsa.inl"
+#include "backend/cpu/contract/moe.inl"
+#include "backend/cpu/contract/ple.inl"
+
+template <class Args, Status (*kRun)(CpuStream&, const Args&)>
+Status launch(Stream& stream, const void* args) {
+  return kRun(static_cast<CpuStream&>(stream), *static_cast<const Args*>(args));
+}
+
+template <class Args, Status (*kRun)(CpuStream&, const Args&)>
+constexpr KernelSpec row(const char* name) {
+  return {name,           Args::kOp,          std::nullopt,      /*reference=*/false,
+          STRATA_TIER_RANK, STRATA_TIER_NEEDS, &launch<Args, kRun>};
+}
+
+constexpr KernelSpec kRows[] = {
+    row<EmbedArgs, embed>("embed/" STRATA_TIER_NAME),
+    row<HcBroadcastArgs, hc_broadcast>("hc_broadcast/" STRATA_TIER_NAME),
+    row<HcReadArgs, hc_read>("hc_read/" STRATA_TIER_NAME),
+    row<HcWriteArgs, hc_write>("hc_write/" STRATA_TIER_NAME),
+    row<MatmulArgs, matmul>("matmul/" STRATA_TIER_NAME),
+    row<GdnArgs, gdn>("gdn/" STRATA_TIER_NAME),
+    row<QsaPrepareArgs, qsa_prepare>("qsa_prepare/" STRATA_TIER_NAME),
+    row<QsaSelectArgs, qsa_select>("qsa_select/" STRATA_TIER_NAME),
+    row<AttentionArgs, attention>("attention/" STRATA_TIER_NAME),
+    row<RouterArgs, router>("router/" STRATA_TIER_NAME),
+    row<ExpertsArgs, experts>("experts/" STRATA_TIER_NAME),
+    row<SwiGluArgs, swiglu>("swiglu/" STRATA_TIER_NAME),
+    row<SharedExpertAddArgs, shared_expert_add>("shared_expert_add/" STRATA_TIER_NAME),
+    row<PleInjectArgs, ple_inject>("ple_inject/" STRATA_TIER_NAME),
+};
+
+}  // namespace
+}  // namespace strata::backend::contract::STRATA_TIER
+
+namespace strata::backend::contract {
+
+#define STRATA_ROWS_INNER(tier) tier##_rows
+#define STRATA_ROWS(tier) STRATA_ROWS_INNER(tier)
+std::span<const KernelSpec> STRATA_ROWS(STRATA_TIER)() { return STRATA_TIER::kRows; }
+#undef STRATA_ROWS
+#undef STRATA_ROWS_INNER
+
+}  // namespace strata::backend::contract

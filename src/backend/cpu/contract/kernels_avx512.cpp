@@ -1,0 +1,15 @@
+// The contract tier compiled for: avx512.
+#include "backend/cpu/contract/tier.h"
+
+#if defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2,prefer-vector-width=512")
+#define STRATA_TIER avx512
+#define STRATA_TIER_NAME "avx512"
+#define STRATA_TIER_NEEDS (kCpuAvx2 | kCpuAvx512)
+#define STRATA_TIER_RANK 30
+#include "backend/cpu/contract/kernels.inl"
+#pragma GCC pop_options
+
+#endif

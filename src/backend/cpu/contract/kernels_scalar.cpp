@@ -1,0 +1,8 @@
+// The contract tier compiled for: scalar.
+#include "backend/cpu/contract/tier.h"
+
+#define STRATA_TIER scalar
+#define STRATA_TIER_NAME "scalar"
+#define STRATA_TIER_NEEDS (0)
+#define STRATA_TIER_RANK 10
+#include "backend/cpu/contract/kernels.inl"

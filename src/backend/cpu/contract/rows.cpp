@@ -1,0 +1,15 @@
+#include "backend/cpu/contract/tier.h"
+
+namespace strata::backend {
+
+std::vector<std::span<const KernelSpec>> cpu_contract_rows() {
+  return {
+      contract::scalar_rows(),
+#if defined(__x86_64__)
+      contract::avx2_rows(),
+      contract::avx512_rows(),
+#endif
+  };
+}
+
+}  // namespace strata::backend

@@ -1,0 +1,29 @@
+// What the kernel sources of the contract tier need before they are compiled once per instruction
+// set. Everything included here is compiled for the baseline; only the .inl files that follow a
+// `#pragma GCC target` may use wide instructions, and they define nothing with external linkage
+// outside their own namespace. That keeps a wide copy of a shared inline function from being
+// picked by the linker for a machine that lacks the instructions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "backend/cpu/cpu_device.h"
+#include "backend/kernel_table.h"
+#include "backend/numeric.h"
+#include "backend/op_args.h"
+#include "format/quant/half.h"
+#include "format/quant/quant.h"
+
+namespace strata::backend::contract {
+
+// Rows of each instruction set, defined by kernels_<set>.cpp.
+std::span<const KernelSpec> scalar_rows();
+std::span<const KernelSpec> avx2_rows();
+std::span<const KernelSpec> avx512_rows();
+
+}  // namespace strata::backend::contract

@@ -1,0 +1,56 @@
+// The CPU as a device: host memory, a thread pool, and two families of kernel rows (reference/:
+// double precision, the oracle; contract/: the product path).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/device.h"
+#include "base/thread_pool.h"
+
+namespace strata::backend {
+
+// Instruction sets as device features.
+inline constexpr FeatureSet kCpuAvx2 = 1u << 0;    // AVX2 and FMA
+inline constexpr FeatureSet kCpuAvx512 = 1u << 1;  // AVX-512 F, BW, DQ, VL
+
+struct CpuDeviceOptions {
+  int workers = 0;  // 0: as many as this process may use
+  KernelPolicy kernels;
+  FeatureSet disabled_features = 0;  // treated as absent, to run lower rows on a higher machine
+};
+
+class CpuStream final : public Stream {
+ public:
+  CpuStream(Device& device, int workers);
+
+  Device& device() override { return device_; }
+  Status synchronize() override { return {}; }  // work has run when a launch returns
+
+  ThreadPool& pool() { return pool_; }
+
+  // Memory of one worker for the duration of a loop body; grows to the largest request and is
+  // reused, so a steady state allocates nothing. Aligned to 64 bytes.
+  void* scratch(int worker, size_t bytes);
+  // The same for memory that all workers of one launch share. Call before the loop.
+  void* shared_scratch(size_t bytes);
+
+ private:
+  struct Scratch {
+    std::unique_ptr<std::byte[]> data;
+    size_t size = 0;
+  };
+  static void* grow(Scratch& scratch, size_t bytes);
+
+  Device& device_;
+  ThreadPool pool_;
+  std::vector<Scratch> scratch_;  // one per worker, then the shared one
+};
+
+Result<std::unique_ptr<Device>> open_cpu_device(const CpuDeviceOptions& options);
+
+// The rows of each family; const data. The contract tier has one set per instruction set.
+std::span<const KernelSpec> cpu_reference_rows();
+std::vector<std::span<const KernelSpec>> cpu_contract_rows();
+
+}  // namespace strata::backend

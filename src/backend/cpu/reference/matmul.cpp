@@ -1,0 +1,14 @@
+#include "backend/cpu/reference/dense.h"
+#include "backend/cpu/reference/launchers.h"
+
+namespace strata::backend::reference {
+
+Status matmul(Stream& stream, const void* args) {
+  const auto& a = *static_cast<const MatmulArgs*>(args);
+  product(
+      cpu(stream), a.w, a.rows, [&](int64_t r) { return a.x + r * a.w.k; },
+      [&](int64_t r, int64_t n, double value) { a.y[r * a.w.n + n] = static_cast<float>(value); });
+  return {};
+}
+
+}  // namespace strata::backend::reference

@@ -1,0 +1,63 @@
+// The scalar functions of the arithmetic contract (docs/ARITHMETIC.md): short sequences of
+// correctly rounded operations (+, *, /, fma, sqrt, conversions), so that every back end computes
+// the same bits. Compile with -ffp-contract=off; each fused multiply-add is written out.
+#pragma once
+
+#include <cstdint>
+
+#include "format/quant/portable.h"
+
+namespace strata::numeric {
+
+STRATA_HD inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+STRATA_HD inline float sqrt(float x) { return __builtin_sqrtf(x); }
+STRATA_HD inline float max(float a, float b) { return a > b ? a : b; }
+STRATA_HD inline float min(float a, float b) { return a < b ? a : b; }
+
+// Round half to even for |x| < 2^22, without a rounding-mode instruction.
+STRATA_HD inline float round_even(float x) {
+  const float magic = 12582912.0f;  // 1.5 * 2^23
+  return (x + magic) - magic;
+}
+
+// e^x, relative error below 2e-7 on [-87, 88]; arguments outside are clamped to that range.
+// Cody-Waite reduction by ln 2 in two parts, then the Taylor polynomial of degree 7 on
+// [-ln2/2, ln2/2].
+STRATA_HD inline float exp(float x) {
+  x = min(max(x, -87.0f), 88.0f);
+  const float n = round_even(x * 1.44269504f);
+  float r = fma(n, -0.693359375f, x);
+  r = fma(n, 2.12194440e-4f, r);
+  float p = 1.98412698e-4f;
+  p = fma(p, r, 1.38888889e-3f);
+  p = fma(p, r, 8.33333333e-3f);
+  p = fma(p, r, 4.16666667e-2f);
+  p = fma(p, r, 1.66666667e-1f);
+  p = fma(p, r, 0.5f);
+  p = fma(p, r, 1.0f);
+  p = fma(p, r, 1.0f);
+  const auto exponent = static_cast<uint32_t>(static_cast<int32_t>(n) + 127) << 23;
+  return p * quant::float_from_bits(exponent);
+}
+
+STRATA_HD inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+STRATA_HD inline float silu(float x) { return x / (1.0f + exp(-x)); }
+
+// ln(1 + e^x) = max(x, 0) + ln(1 + y), y = e^-|x| in (0, 1]; ln(1 + y) = 2 artanh(y / (2 + y)),
+// whose argument is at most 1/3.
+STRATA_HD inline float softplus(float x) {
+  const float y = exp(x < 0.0f ? x : -x);
+  const float s = y / (2.0f + y);
+  const float s2 = s * s;
+  float p = 1.0f / 15.0f;
+  p = fma(p, s2, 1.0f / 13.0f);
+  p = fma(p, s2, 1.0f / 11.0f);
+  p = fma(p, s2, 1.0f / 9.0f);
+  p = fma(p, s2, 1.0f / 7.0f);
+  p = fma(p, s2, 1.0f / 5.0f);
+  p = fma(p, s2, 1.0f / 3.0f);
+  p = fma(p, s2, 1.0f);
+  return fma(2.0f * s, p, max(x, 0.0f));
+}
+
+}  // namespace strata::numeric
