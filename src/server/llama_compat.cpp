@@ -1,0 +1,165 @@
+#include "server/llama_compat.h"
+
+#include "server/openai_response.h"
+#include "server/sse.h"
+
+namespace strata::server {
+namespace {
+
+constexpr int kMaxProbs = 100;
+
+Json prob(const engine::TopLogprob& one) {
+  Json out = Json::object();
+  out["id"] = one.token;
+  out["token"] = valid_utf8(one.bytes);
+  out["bytes"] = byte_array(one.bytes);
+  out["logprob"] = one.logprob;
+  return out;
+}
+
+Json probabilities(const std::vector<engine::TokenLogprob>& tokens) {
+  Json out = Json::array();
+  for (const auto& token : tokens) {
+    Json entry = prob(token);
+    Json top = Json::array();
+    for (const auto& other : token.top) top.push_back(prob(other));
+    entry["top_logprobs"] = std::move(top);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+class LlamaAnswer final : public Answer {
+ public:
+  LlamaAnswer(AnswerInfo info, const LlamaAnswerOptions& options)
+      : info_(std::move(info)), options_(options) {}
+
+  std::string begin() override { return {}; }
+
+  std::string delta(const engine::TextDelta& delta) override {
+    predicted_ += static_cast<int>(delta.tokens.size());
+    if (delta.text.empty() && delta.logprobs.empty()) return {};
+    Json out = Json::object();
+    out["index"] = 0;
+    out["content"] = delta.text;
+    if (options_.return_tokens) out["tokens"] = delta.tokens;
+    out["stop"] = false;
+    out["tokens_predicted"] = predicted_;
+    if (options_.logprobs) out["completion_probabilities"] = probabilities(delta.logprobs);
+    return sse_event(out);
+  }
+
+  std::string end(const engine::Finished& finished) override {
+    return sse_event(final_object(finished));
+  }
+
+  void add(const engine::TextDelta& delta) override {
+    content_ += delta.text;
+    if (options_.return_tokens) {
+      tokens_.insert(tokens_.end(), delta.tokens.begin(), delta.tokens.end());
+    }
+    logprobs_.insert(logprobs_.end(), delta.logprobs.begin(), delta.logprobs.end());
+  }
+
+  Json whole(const engine::Finished& finished) override {
+    Json out = final_object(finished);
+    if (options_.logprobs) out["completion_probabilities"] = probabilities(logprobs_);
+    return out;
+  }
+
+ private:
+  Json final_object(const engine::Finished& finished) {
+    const char* type = finished.reason == engine::FinishReason::kLength ? "limit"
+                       : finished.reason != engine::FinishReason::kStop ? "none"
+                       : finished.stop_string.empty()                   ? "eos"
+                                                                        : "word";
+    Json out = Json::object();
+    out["index"] = 0;
+    out["content"] = std::move(content_);
+    if (options_.return_tokens) out["tokens"] = tokens_;
+    out["stop"] = true;
+    out["stop_type"] = type;
+    out["stopping_word"] = finished.stop_string;
+    out["model"] = info_.model;
+    out["tokens_predicted"] = finished.usage.completion_tokens;
+    out["tokens_evaluated"] = finished.usage.prompt_tokens;
+    out["tokens_cached"] = finished.usage.cached_tokens;
+    out["truncated"] = false;
+    out["timings"] = timings_object(finished.usage);
+    return out;
+  }
+
+  AnswerInfo info_;
+  LlamaAnswerOptions options_;
+  int predicted_ = 0;
+  std::string content_;
+  std::vector<TokenId> tokens_;
+  std::vector<engine::TokenLogprob> logprobs_;
+};
+
+}  // namespace
+
+Result<LlamaCompletionRequest> parse_llama_completion(const Json& body, const ModelFacts& facts) {
+  STRATA_RETURN_IF_ERROR(check_body(body));
+  LlamaCompletionRequest out;
+  FieldReader reader(body);
+  out.prompt = read_prompt(reader, "prompt", facts, true);
+  refuse_unsupported(reader);
+  read_generation_fields(reader, facts, out.fields);
+  out.fields.max_tokens = read_token_limit(reader, {"n_predict", "max_tokens"});
+  if (const auto probs = reader.integer("n_probs", 0, kMaxProbs); probs && *probs > 0) {
+    out.fields.sampling.top_logprobs = static_cast<int>(*probs);
+  }
+  out.return_tokens = reader.boolean("return_tokens").value_or(false);
+  reader.boolean("cache_prompt");
+  const bool special = reader.boolean("special").value_or(false);
+  out.emit_special = reader.boolean("emit_special").value_or(special);
+  if (const Json* images = reader.array("image_data"); images != nullptr && !images->empty()) {
+    reader.fail("image_data", "images are not supported by this version");
+  }
+  STRATA_RETURN_IF_ERROR(reader.status());
+  return out;
+}
+
+std::unique_ptr<Answer> make_llama_answer(AnswerInfo info, const LlamaAnswerOptions& options) {
+  return std::make_unique<LlamaAnswer>(std::move(info), options);
+}
+
+Result<TokenizeRequest> parse_tokenize(const Json& body) {
+  STRATA_RETURN_IF_ERROR(check_body(body));
+  TokenizeRequest out;
+  FieldReader reader(body);
+  const auto content = reader.string("content");
+  if (!content) reader.fail("content", "this field is required: the text to tokenize");
+  reader.boolean("add_special");
+  out.parse_special = reader.boolean("parse_special").value_or(true);
+  out.with_pieces = reader.boolean("with_pieces").value_or(false);
+  STRATA_RETURN_IF_ERROR(reader.status());
+  out.content = *content;
+  return out;
+}
+
+Json tokenize_answer(const std::vector<TokenId>& tokens, const std::vector<std::string>& pieces) {
+  Json list = Json::array();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (pieces.empty()) {
+      list.push_back(tokens[i]);
+      continue;
+    }
+    Json entry = Json::object();
+    entry["id"] = tokens[i];
+    entry["piece"] = is_valid_utf8(pieces[i]) ? Json(pieces[i]) : byte_array(pieces[i]);
+    list.push_back(std::move(entry));
+  }
+  return Json{{"tokens", std::move(list)}};
+}
+
+Result<std::vector<TokenId>> parse_detokenize(const Json& body, const ModelFacts& facts) {
+  STRATA_RETURN_IF_ERROR(check_body(body));
+  FieldReader reader(body);
+  std::vector<TokenId> tokens = read_token_ids(reader, "tokens", facts);
+  STRATA_RETURN_IF_ERROR(reader.status());
+  return tokens;
+}
+
+}  // namespace strata::server
