@@ -1,0 +1,65 @@
+// One request from its prompt to its last event, on the engine thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+
+#include "engine/engine.h"
+#include "engine/loaded_model.h"
+#include "engine/sampler.h"
+#include "engine/stop_matcher.h"
+#include "text/utf8.h"
+
+namespace strata::engine {
+
+// A checked request; made by prepare_generation().
+struct PreparedRequest {
+  GenerateRequest request;
+  ResolvedSampling sampling;
+  StopMatcher stop;
+};
+
+// Checks everything that can be known before any work: prompt length against the context, ids,
+// sampling ranges, stop strings.
+Result<PreparedRequest> prepare_generation(GenerateRequest request, const LoadedModel& loaded);
+
+class Generation {
+ public:
+  // All references must outlive the run. `cancelled` may be set from any thread.
+  Generation(LoadedModel& loaded, memory::SequenceState& sequence, int prompt_chunk,
+             PreparedRequest prepared, EventSink sink, const std::atomic<bool>& cancelled);
+
+  // Runs to the end. The sink gets exactly one Finished or Failed, as its last event.
+  void run();
+
+ private:
+  Status read_prompt();
+  Status decode();
+  // Takes the chosen token into text and events. True when the answer is complete.
+  bool take(const SampleResult& sampled);
+  void emit(std::string text);
+  void finish(FinishReason reason);
+  TokenLogprob describe(const SampleResult& sampled) const;
+
+  LoadedModel& loaded_;
+  memory::SequenceState& sequence_;
+  int prompt_chunk_;
+  GenerateRequest request_;
+  Sampler sampler_;
+  StopMatcher stop_;
+  EventSink sink_;
+  const std::atomic<bool>& cancelled_;
+
+  text::Utf8Stream utf8_;
+  std::vector<float> logits_;
+  int64_t unfinished_tokens_ = 0;  // tokens whose last character is still incomplete
+  int64_t emitted_tokens_ = 0;
+  std::deque<TokenId> waiting_tokens_;        // sampled, not yet in an event
+  std::deque<TokenLogprob> waiting_logprobs_;
+  Usage usage_;
+  std::chrono::steady_clock::time_point decode_start_{};
+};
+
+}  // namespace strata::engine
