@@ -51,11 +51,9 @@ Status check_shape(const ChatInput& input) {
 // An object in the string, else nothing.
 std::optional<Json> parse_object(const std::string& text) {
   // The parser itself is iterative; a depth limit keeps later copies shallow.
-  std::size_t depth = 0;
   bool too_deep = false;
   const Json::parser_callback_t watch = [&](int level, Json::parse_event_t, Json&) {
-    depth = static_cast<std::size_t>(level);
-    too_deep = too_deep || depth > kMaxJsonDepth;
+    too_deep = too_deep || static_cast<std::size_t>(level) > kMaxJsonDepth;
     return !too_deep;
   };
   Json parsed = Json::parse(text, watch, /*allow_exceptions=*/false);
@@ -96,7 +94,8 @@ Json normalise_messages(const Json& messages, bool join_text_parts) {
   Json out = messages;
   for (Json& message : out) {
     if (message["role"] == "developer") message["role"] = "system";
-    if (const auto calls = message.find("tool_calls"); calls != message.end() && calls->is_array()) {
+    if (const auto calls = message.find("tool_calls");
+        calls != message.end() && calls->is_array()) {
       for (Json& call : *calls) normalise_arguments(call);
     }
     if (!join_text_parts) continue;
@@ -133,10 +132,7 @@ Json probe_call() {
 }
 
 Json probe_answer() {
-  return {{"role", "tool"},
-          {"content", "x"},
-          {"name", kMarker},
-          {"tool_call_id", "call00001"}};
+  return {{"role", "tool"}, {"content", "x"}, {"name", kMarker}, {"tool_call_id", "call00001"}};
 }
 
 }  // namespace
@@ -213,6 +209,8 @@ Result<RenderedPrompt> ChatTemplate::render_with(const ChatInput& input, bool jo
     context["add_generation_prompt"] = input.add_generation_prompt;
     // None rather than undefined: templates test tools with "is none" as well as for truth.
     context["tools"] = input.tools.is_array() && !input.tools.empty() ? input.tools : Json(nullptr);
+    // Defined as none in the original, which some templates rely on.
+    if (!context.contains("documents")) context["documents"] = nullptr;
     jinja::RenderOptions options;
     options.now = input.now;
     options.trusted = {{"bos_token", bos_text_}, {"eos_token", eos_text_}};

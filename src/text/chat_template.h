@@ -57,7 +57,8 @@ class ChatTemplate {
   //   - role "developer" becomes "system";
   //   - arguments of a tool call given as a string of a JSON object become that object, since
   //     templates iterate over them; a string that is no JSON object is kept;
-  //   - content in parts, all of them text, becomes one string where the template takes only strings.
+  //   - content in parts, all of them text, becomes one string where the template takes only
+  //   strings.
   Result<RenderedPrompt> render(const ChatInput& input) const;
 
   const ChatTemplateTraits& traits() const { return traits_; }
@@ -74,9 +75,9 @@ class ChatTemplate {
   ChatTemplateTraits traits_;
 };
 
-// True when a rendered prompt leaves the model inside its reasoning: the template's own text ends with
-// <think>, blanks aside. Text of the request may follow (reasoning begun by the caller) unless it
-// holds </think>; a <think> that a user wrote does not count.
+// True when a rendered prompt leaves the model inside its reasoning: the template's own text ends
+// with <think>, blanks aside. Text of the request may follow (reasoning begun by the caller) unless
+// it holds </think>; a <think> that a user wrote does not count.
 bool starts_in_reasoning(const RenderedPrompt& prompt);
 
 }  // namespace strata::text

@@ -24,7 +24,7 @@ VOCABULARY = 384
 SHAPES = [
     ([], 60),
     (["--layers", "8"], 300),
-    (["--layers", "8", "--interval", "2"], 130),
+    (["--layers", "6", "--interval", "3"], 130),
     (["--no-ple"], 70),
     (["--experts", "16", "--used", "5", "--ff", "96"], 90),
     (["--embd", "128", "--set", "nHead=2,nKV=1,headDim=64,nRot=64,idxHeads=4,idxDim=64"], 90),

@@ -28,7 +28,8 @@ TEST(JinjaErrors, ParseErrorsNameTemplateLineAndWhatWasExpected) {
             "tool template line 1: this if block is never closed: endif is missing");
   EXPECT_EQ(parse_status("\n{% bad %}").message(),
             "chat template line 2: 'bad' is not a statement that a chat template can use here");
-  EXPECT_EQ(parse_status("{{ 'abc }}").message(), "chat template line 1: this string is never closed");
+  EXPECT_EQ(parse_status("{{ 'abc }}").message(),
+            "chat template line 1: this string is never closed");
   EXPECT_EQ(parse_status("a\n\n{# b").message(),
             "chat template line 3: this comment is never closed: \"#}\" is missing");
 }
@@ -42,15 +43,18 @@ TEST(JinjaErrors, LinesCountThroughMultiLineTagsAndWindowsLineEnds) {
 
 TEST(JinjaErrors, UndefinedNamesTheExpression) {
   const Json data = {{"m", {{"role", "user"}}}};
-  EXPECT_EQ(render_status("{{ nope.x }}", data).message(), "chat template line 1: 'nope' is undefined");
+  EXPECT_EQ(render_status("{{ nope.x }}", data).message(),
+            "chat template line 1: 'nope' is undefined");
   EXPECT_EQ(render_status("{{ m.content + 'x' }}", data).message(),
             "chat template line 1: the dict has no entry 'content'");
-  EXPECT_EQ(render_status("{{ nope() }}", data).message(), "chat template line 1: 'nope' is undefined");
+  EXPECT_EQ(render_status("{{ nope() }}", data).message(),
+            "chat template line 1: 'nope' is undefined");
   EXPECT_EQ(render_status("{{ nope.x }}", data).code(), StatusCode::kInvalidArgument);
 }
 
 TEST(JinjaErrors, RaiseExceptionGivesItsMessageVerbatim) {
-  const Status status = render_status("\n\n{{ raise_exception('Bad role: ' ~ r) }}", {{"r", "wizard"}});
+  const Status status =
+      render_status("\n\n{{ raise_exception('Bad role: ' ~ r) }}", {{"r", "wizard"}});
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "Bad role: wizard");
 }
@@ -81,8 +85,9 @@ TEST(JinjaErrors, TheClockIsUndefinedUnlessGiven) {
 }
 
 TEST(JinjaErrors, ChangingValuesIsRefusedWithAReason) {
-  EXPECT_EQ(render_status("{{ l.append(1) }}", {{"l", Json::array()}}).message(),
-            "chat template line 1: 'append' would change a list, and templates may not change values");
+  EXPECT_EQ(
+      render_status("{{ l.append(1) }}", {{"l", Json::array()}}).message(),
+      "chat template line 1: 'append' would change a list, and templates may not change values");
 }
 
 TEST(JinjaErrors, RefusesTextThatIsNotUtf8) {

@@ -85,21 +85,27 @@ TEST(JinjaLimits, RefusesDeeplyNestedInput) {
 }
 
 TEST(JinjaLimits, RefusesDeeplyNestedValuesBuiltByTheTemplate) {
-  expect_limit("{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}"
-               "{% endfor %}{{ n.x }}");
-  expect_limit("{% set n = namespace(x={}) %}{% for i in range(100000) %}"
-               "{% set n.x = {'a': n.x} %}{% endfor %}{{ n.x|tojson }}");
-  expect_limit("{% set n = namespace(x=[]) %}{% for i in range(100000) %}"
-               "{% set n.x = [n.x.index] %}{% endfor %}");
+  expect_limit(
+      "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}"
+      "{% endfor %}{{ n.x }}");
+  expect_limit(
+      "{% set n = namespace(x={}) %}{% for i in range(100000) %}"
+      "{% set n.x = {'a': n.x} %}{% endfor %}{{ n.x|tojson }}");
+  expect_limit(
+      "{% set n = namespace(x=[]) %}{% for i in range(100000) %}"
+      "{% set n.x = [n.x.index] %}{% endfor %}");
 }
 
 TEST(JinjaLimits, LongChainsAndCyclesOfMutableObjectsAreFreed) {
   EXPECT_TRUE(render_status("{% set n = namespace(x=none) %}{% for i in range(100000) %}"
-                            "{% set n.x = namespace(p=n.x) %}{% endfor %}").ok());
-  EXPECT_TRUE(render_status("{% set n = namespace() %}{% set n.me = n %}{% set n.l = [n] %}ok").ok());
+                            "{% set n.x = namespace(p=n.x) %}{% endfor %}")
+                  .ok());
+  EXPECT_TRUE(
+      render_status("{% set n = namespace() %}{% set n.me = n %}{% set n.l = [n] %}ok").ok());
   EXPECT_TRUE(render_status("{% set n = namespace(m=none) %}{% for i in range(10000) %}"
                             "{% set p = n.m %}{% macro f() %}{{ p }}{% endmacro %}"
-                            "{% set n.m = f %}{% endfor %}").ok());
+                            "{% set n.m = f %}{% endfor %}")
+                  .ok());
 }
 
 TEST(JinjaLimits, RefusesLongRanges) {
@@ -110,10 +116,12 @@ TEST(JinjaLimits, RefusesLongRanges) {
 
 TEST(JinjaLimits, RefusesEndlessRecursionOfMacros) {
   expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
-  expect_limit("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}");
+  expect_limit(
+      "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}");
   expect_limit("{% macro m(x=m()) %}{% endmacro %}{{ m() }}");
-  expect_limit("{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{{ caller() }}{% endmacro %}"
-               "{% call m() %}{% endcall %}");
+  expect_limit(
+      "{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{{ caller() }}{% endmacro %}"
+      "{% call m() %}{% endcall %}");
 }
 
 #if !defined(__SANITIZE_ADDRESS__)
@@ -126,7 +134,8 @@ TEST(JinjaLimits, AnEvaluationAtTheDepthLimitFitsASmallStack) {
     auto& statuses = *static_cast<std::vector<Status>*>(out);
     for (const char* source :
          {"{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m('') }}",
-          "{% macro m(x) %}{% if 1 %}{% for i in [1] %}{{ [m((((x ~ 'a')|trim)))|upper] }}{% endfor %}"
+          "{% macro m(x) %}{% if 1 %}{% for i in [1] %}{{ [m((((x ~ 'a')|trim)))|upper] }}{% "
+          "endfor %}"
           "{% endif %}{% endmacro %}{{ m('') }}",
           "{% macro m() %}{% set a %}{{ m() }}{% endset %}{% endmacro %}{{ m() }}",
           "{% macro m() %}{% filter upper %}{{ m() }}{% endfilter %}{% endmacro %}{{ m() }}",
@@ -154,12 +163,15 @@ TEST(JinjaLimits, AnEvaluationAtTheDepthLimitFitsASmallStack) {
 #endif
 
 TEST(JinjaLimits, RefusesExponentialGrowth) {
-  expect_limit("{% set n = namespace(s='ab') %}{% for i in range(100) %}{% set n.s = n.s ~ n.s %}"
-               "{% endfor %}");
-  expect_limit("{% set n = namespace(s='ab') %}{% for i in range(100) %}"
-               "{% set n.s = n.s.replace('a', n.s) %}{% endfor %}");
-  expect_limit("{% set n = namespace(l=[1]) %}{% for i in range(100) %}{% set n.l = n.l + n.l %}"
-               "{% endfor %}");
+  expect_limit(
+      "{% set n = namespace(s='ab') %}{% for i in range(100) %}{% set n.s = n.s ~ n.s %}"
+      "{% endfor %}");
+  expect_limit(
+      "{% set n = namespace(s='ab') %}{% for i in range(100) %}"
+      "{% set n.s = n.s.replace('a', n.s) %}{% endfor %}");
+  expect_limit(
+      "{% set n = namespace(l=[1]) %}{% for i in range(100) %}{% set n.l = n.l + n.l %}"
+      "{% endfor %}");
   expect_limit("{{ 'ab' * 1000000000000 }}");
   expect_limit("{{ [1] * 1000000000000 }}");
   expect_limit("{{ 'x'.center(1000000000000) }}");
@@ -169,23 +181,29 @@ TEST(JinjaLimits, RefusesExponentialGrowth) {
   expect_limit("{{ 'a\nb'|indent(1000000000000) }}");
   expect_limit("{{ [1]|batch(1000000000000, 0)|list }}");
   expect_limit("{{ [1]|slice(1000000000000)|list }}");
-  expect_limit("{% set n = namespace(l=[]) %}{% for i in range(100000) %}"
-               "{% set n.l = n.l + ['x' * 100000] %}{% endfor %}");
-  expect_limit("{% macro m(d) %}{% if d %}{{ m(d - 1) }}{{ m(d - 1) }}{% else %}xxxxxxxxxxxxxxxx"
-               "{% endif %}{% endmacro %}{{ m(40) }}");
+  expect_limit(
+      "{% set n = namespace(l=[]) %}{% for i in range(100000) %}"
+      "{% set n.l = n.l + ['x' * 100000] %}{% endfor %}");
+  expect_limit(
+      "{% macro m(d) %}{% if d %}{{ m(d - 1) }}{{ m(d - 1) }}{% else %}xxxxxxxxxxxxxxxx"
+      "{% endif %}{% endmacro %}{{ m(40) }}");
 }
 
 TEST(JinjaLimits, RefusesEndlessWork) {
   expect_limit("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}");
-  expect_limit("{% set s = 'a' * 10000000 %}{% for a in range(100000) %}{{ s|length }}{% endfor %}");
+  expect_limit(
+      "{% set s = 'a' * 10000000 %}{% for a in range(100000) %}{{ s|length }}{% endfor %}");
   expect_limit("{% set l = range(100000)|list %}{% for a in l %}{{ -1 in l }}{% endfor %}");
 }
 
 TEST(JinjaLimits, SearchingIsLinearForAdversarialStrings) {
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_TRUE(render_status("{% set h = 'a' * 4000000 %}{% set n = 'a' * 2000000 ~ 'b' %}{% set m = 'b' ~ 'a' * 2000000 %}"
-                            "{{ n in h }}{{ h.find(n) }}{{ h.rfind(m) }}{{ h.count(n) }}"
-                            "{{ h.split(n)|length }}{{ h.rsplit(m)|length }}{{ h.replace(n, '')|length }}").ok());
+  EXPECT_TRUE(
+      render_status("{% set h = 'a' * 4000000 %}{% set n = 'a' * 2000000 ~ 'b' %}{% set m = 'b' ~ "
+                    "'a' * 2000000 %}"
+                    "{{ n in h }}{{ h.find(n) }}{{ h.rfind(m) }}{{ h.count(n) }}"
+                    "{{ h.split(n)|length }}{{ h.rsplit(m)|length }}{{ h.replace(n, '')|length }}")
+          .ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
@@ -193,12 +211,14 @@ TEST(JinjaLimits, RefusesOutputBeyondTheLimit) {
   Limits limits;
   limits.output_bytes = 100;
   EXPECT_TRUE(render_status("{{ 'x' * 100 }}", Json::object(), limits).ok());
-  EXPECT_EQ(render_status("{{ 'x' * 101 }}", Json::object(), limits).code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(render_status("{{ 'x' * 101 }}", Json::object(), limits).code(),
+            StatusCode::kOutOfRange);
 }
 
 TEST(JinjaLimits, OneTemplateRendersInManyThreadsAtOnce) {
   auto parsed = Template::parse(
-      "{% macro m(x) %}<{{ x|upper }}>{% endmacro %}{% for c in s %}{{ m(c) }}{% endfor %}{{ 'lit' }}");
+      "{% macro m(x) %}<{{ x|upper }}>{% endmacro %}{% for c in s %}{{ m(c) }}{% endfor %}{{ 'lit' "
+      "}}");
   ASSERT_TRUE(parsed.ok());
   std::vector<std::thread> threads;
   std::vector<std::string> outputs(8);

@@ -26,9 +26,9 @@ std::string read_file(const fs::path& path) {
 }
 
 // 2026-03-05 14:07:09, the clock of make_expected.py.
-constexpr std::chrono::sys_seconds kNow =
-    std::chrono::sys_days(std::chrono::March / 5 / 2026) + std::chrono::hours(14) +
-    std::chrono::minutes(7) + std::chrono::seconds(9);
+constexpr std::chrono::sys_seconds kNow = std::chrono::sys_days(std::chrono::March / 5 / 2026) +
+                                          std::chrono::hours(14) + std::chrono::minutes(7) +
+                                          std::chrono::seconds(9);
 
 Result<std::string> render(const std::string& source, const Json& variables) {
   auto parsed = Template::parse(source);

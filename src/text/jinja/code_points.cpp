@@ -16,9 +16,9 @@ CodePoint decode_at(std::string_view bytes, std::size_t pos) {
   if (lead < 0xF0) {
     return {((lead & 0x0F) << 12) | ((byte(1) & 0x3F) << 6) | (byte(2) & 0x3F), 3};
   }
-  return {((lead & 0x07) << 18) | ((byte(1) & 0x3F) << 12) | ((byte(2) & 0x3F) << 6) |
-              (byte(3) & 0x3F),
-          4};
+  return {
+      ((lead & 0x07) << 18) | ((byte(1) & 0x3F) << 12) | ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F),
+      4};
 }
 
 CodePoint decode_before(std::string_view bytes, std::size_t end) {

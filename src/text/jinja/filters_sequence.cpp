@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <array>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/runtime.h"
 #include "text/jinja/sequence_ops.h"
 #include "text/jinja/text_ops.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 namespace {
@@ -236,24 +236,12 @@ struct NamedFilter {
 };
 
 constexpr std::array<NamedFilter, 19> kFilters = {{
-    {"length", filter_length},
-    {"count", filter_length},
-    {"default", filter_default},
-    {"d", filter_default},
-    {"items", filter_items},
-    {"dictsort", filter_dictsort},
-    {"join", filter_join},
-    {"list", filter_list},
-    {"first", filter_first},
-    {"last", filter_last},
-    {"reverse", filter_reverse},
-    {"sort", filter_sort},
-    {"unique", filter_unique},
-    {"min", filter_extreme<true>},
-    {"max", filter_extreme<false>},
-    {"sum", filter_sum},
-    {"batch", filter_batch},
-    {"slice", filter_slice},
+    {"length", filter_length},   {"count", filter_length},      {"default", filter_default},
+    {"d", filter_default},       {"items", filter_items},       {"dictsort", filter_dictsort},
+    {"join", filter_join},       {"list", filter_list},         {"first", filter_first},
+    {"last", filter_last},       {"reverse", filter_reverse},   {"sort", filter_sort},
+    {"unique", filter_unique},   {"min", filter_extreme<true>}, {"max", filter_extreme<false>},
+    {"sum", filter_sum},         {"batch", filter_batch},       {"slice", filter_slice},
     {"groupby", filter_groupby},
 }};
 

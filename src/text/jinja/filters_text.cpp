@@ -5,13 +5,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/format.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/runtime.h"
 #include "text/jinja/text_ops.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 namespace {
@@ -72,7 +72,8 @@ Value filter_indent(Runtime& runtime, const Value& input, const Args& args) {
   } else {
     const std::int64_t width = given.integer(0, 4);
     if (width > static_cast<std::int64_t>(kMaxTextBytes)) fail_limit("an indentation is too wide");
-    margin = Text(std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' '), true);
+    margin =
+        Text(std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' '), true);
   }
   const bool blank = given.truth(2, false);
   Text text = input.text();
@@ -127,8 +128,9 @@ Text url_quote(const Text& text, bool query) {
   text.for_each_run([&](std::string_view run, bool trusted) {
     std::string quoted;
     for (const char c : run) {
-      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                         c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' || c == '~' ||
+                         (c == '/' && !query);
       if (plain) {
         quoted += c;
       } else if (c == ' ' && query) {
@@ -216,7 +218,8 @@ std::optional<std::int64_t> parse_integer(std::string_view text, int base) {
   const auto prefixed = [&](char mark) {
     return number.size() > pos + 2 && number[pos] == '0' && (number[pos + 1] | 0x20) == mark;
   };
-  if ((base == 16 && prefixed('x')) || (base == 8 && prefixed('o')) || (base == 2 && prefixed('b'))) {
+  if ((base == 16 && prefixed('x')) || (base == 8 && prefixed('o')) ||
+      (base == 2 && prefixed('b'))) {
     pos += 2;
   }
   std::string digits;
@@ -238,7 +241,8 @@ std::optional<double> parse_float(std::string_view text) {
   const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
   if (read.ptr != number.data() + number.size() || read.ptr == number.data()) return std::nullopt;
   if (read.ec == std::errc::result_out_of_range) {
-    const bool tiny = number.find("e-") != std::string::npos || number.find("E-") != std::string::npos;
+    const bool tiny =
+        number.find("e-") != std::string::npos || number.find("E-") != std::string::npos;
     value = tiny ? 0.0 : HUGE_VAL;
     return number.starts_with('-') ? -value : value;
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/print.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 namespace {
@@ -63,7 +63,10 @@ std::string group_digits(const std::string& digits) {
 Text finish_number(bool negative, std::string digits, const Spec& spec) {
   if (spec.commas) digits = group_digits(digits);
   std::string sign;
-  if (negative) sign = '-'; else if (spec.sign != '\0') sign = spec.sign;
+  if (negative)
+    sign = '-';
+  else if (spec.sign != '\0')
+    sign = spec.sign;
   if (spec.align == '=') {
     Spec inner = spec;
     inner.align = '>';
@@ -155,8 +158,8 @@ class PercentFormatter {
  public:
   PercentFormatter(Runtime& runtime, const Text& pattern, const Value& values)
       : runtime_(runtime), pattern_(pattern), values_(values) {
-    is_tuple_ = values.is_list() && (values.list().kind == ListKind::kTuple ||
-                                     values.list().kind == ListKind::kGroup);
+    is_tuple_ = values.is_list() &&
+                (values.list().kind == ListKind::kTuple || values.list().kind == ListKind::kGroup);
   }
 
   Value run() {
@@ -191,9 +194,17 @@ class PercentFormatter {
     for (; pos < text.size() && is_one_of(text[pos], "-+ #0"); ++pos) {
       switch (text[pos]) {
         case '-': spec.align = '<'; break;
-        case '0': if (spec.align != '<') { spec.align = '='; } break;
+        case '0':
+          if (spec.align != '<') {
+            spec.align = '=';
+          }
+          break;
         case '#': spec.alternate = true; break;
-        default: if (spec.sign != '+') { spec.sign = text[pos]; } break;
+        default:
+          if (spec.sign != '+') {
+            spec.sign = text[pos];
+          }
+          break;
       }
     }
     spec.width = read_count(text, pos);
@@ -208,7 +219,10 @@ class PercentFormatter {
       fail("'%{}' is not a known conversion", spec.type);
     }
     if (spec.align == '=') {
-      if (is_one_of(spec.type, "src")) spec.align = '>'; else spec.fill.assign(1, '0');
+      if (is_one_of(spec.type, "src"))
+        spec.align = '>';
+      else
+        spec.fill.assign(1, '0');
     }
     out_.append(percent_conversion(runtime_, named != nullptr ? *named : next_value(), spec));
   }
@@ -326,7 +340,8 @@ class BraceFormatter {
 
  private:
   void field(std::string_view text) {
-    if (text.find('{') != std::string_view::npos) fail("nested fields in a format are not supported");
+    if (text.find('{') != std::string_view::npos)
+      fail("nested fields in a format are not supported");
     const std::size_t colon = std::min(text.find(':'), text.size());
     const std::string_view spec = colon < text.size() ? text.substr(colon + 1) : "";
     std::string_view name = text.substr(0, colon);
@@ -340,7 +355,8 @@ class BraceFormatter {
     }
     Value value = lookup(name);
     if (conversion == 's') value = runtime_.make_text(to_text(runtime_, value));
-    if (conversion == 'r' || conversion == 'a') value = runtime_.make_text(to_repr(runtime_, value));
+    if (conversion == 'r' || conversion == 'a')
+      value = runtime_.make_text(to_repr(runtime_, value));
     out_.append(format_value(runtime_, value, spec, pattern_.fully_trusted()));
   }
 

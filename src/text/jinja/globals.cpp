@@ -99,9 +99,9 @@ Value global_raise(Runtime& runtime, const Args& args) {
 
 constexpr std::array<const char*, 7> kDays = {"Sunday",   "Monday", "Tuesday", "Wednesday",
                                               "Thursday", "Friday", "Saturday"};
-constexpr std::array<const char*, 12> kMonths = {
-    "January", "February", "March",     "April",   "May",      "June",
-    "July",    "August",   "September", "October", "November", "December"};
+constexpr std::array<const char*, 12> kMonths = {"January",   "February", "March",    "April",
+                                                 "May",       "June",     "July",     "August",
+                                                 "September", "October",  "November", "December"};
 
 std::string format_time_code(std::chrono::sys_seconds now, char code, bool unpadded) {
   using std::chrono::days;
@@ -113,7 +113,8 @@ std::string format_time_code(std::chrono::sys_seconds now, char code, bool unpad
   const int year = static_cast<int>(date.year());
   const auto hours = clock.hours().count();
   const auto half_day = hours % 12 == 0 ? 12 : hours % 12;
-  const auto of_year = (day - std::chrono::sys_days(date.year() / std::chrono::January / 1)).count();
+  const auto of_year =
+      (day - std::chrono::sys_days(date.year() / std::chrono::January / 1)).count();
   const auto number = [&](auto value, int width) {
     return unpadded ? std::to_string(value) : fmt::format("{:0{}}", value, width);
   };

@@ -71,7 +71,10 @@ Interpreter::Flow Interpreter::run_statement(const Stmt& stmt) {
     case StmtKind::kData: print(stmt.data.text()); break;
     case StmtKind::kPrint: {
       const Value value = evaluate(*stmt.expr);
-      if (value.is_text()) print(value.text()); else print(to_text(*this, value));
+      if (value.is_text())
+        print(value.text());
+      else
+        print(to_text(*this, value));
       break;
     }
     case StmtKind::kIf: return run_if(stmt);

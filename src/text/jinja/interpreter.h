@@ -13,11 +13,10 @@
 
 namespace strata::jinja {
 
-// The names that one block assigned; lookups go on to the parent. `captured` is set when a macro was
-// defined inside: the scope must then outlive its block.
+// The names that one block assigned; lookups go on to the parent. `captured` is set when a macro
+// was defined inside: the scope must then outlive its block.
 struct Scope : Object {
-  explicit Scope(Scope* parent_scope)
-      : Object(ObjectKind::kNamespace), parent(parent_scope) {}
+  explicit Scope(Scope* parent_scope) : Object(ObjectKind::kNamespace), parent(parent_scope) {}
   Scope* parent;
   bool captured = false;
   std::unordered_map<std::string, Value> names;

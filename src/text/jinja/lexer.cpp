@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "text/jinja/failure.h"
 #include "text/jinja/code_points.h"
+#include "text/jinja/failure.h"
 
 namespace strata::jinja {
 namespace {
@@ -109,7 +109,8 @@ class Lexer {
     if (!text.empty()) push(TokenKind::kData, std::string(text));
   }
 
-  // Where the text after a closing delimiter of two bytes at `pos` goes on. `sign` stands before it.
+  // Where the text after a closing delimiter of two bytes at `pos` goes on. `sign` stands before
+  // it.
   std::size_t after_close(std::size_t pos, char sign, bool trim_newline) const {
     pos += 2;
     if (sign == '-') return skip_spaces(pos);
@@ -173,7 +174,10 @@ class Lexer {
       if (open == kNpos) fail_at(opened, "this raw block is never closed: endraw is missing");
       std::size_t pos = open + 2;
       char sign = at(pos);
-      if (sign == '-' || sign == '+') ++pos; else sign = '\0';
+      if (sign == '-' || sign == '+')
+        ++pos;
+      else
+        sign = '\0';
       pos = skip_spaces(pos);
       if (!starts(pos, "endraw")) continue;
       pos = skip_spaces(pos + 6);
@@ -198,11 +202,11 @@ class Lexer {
       }
       const char c = source_[pos_];
       if (brackets.empty()) {
-        const bool signed_close =
-            (c == '-' || (c == '+' && block)) && starts(pos_ + 1, close);
+        const bool signed_close = (c == '-' || (c == '+' && block)) && starts(pos_ + 1, close);
         if (signed_close || starts(pos_, close)) {
           push(block ? TokenKind::kBlockEnd : TokenKind::kVariableEnd);
-          advance_to(signed_close ? after_close(pos_ + 1, c, false) : after_close(pos_, '\0', block));
+          advance_to(signed_close ? after_close(pos_ + 1, c, false)
+                                  : after_close(pos_, '\0', block));
           return;
         }
       }
@@ -357,9 +361,18 @@ class Lexer {
         case 'r': out += '\r'; break;
         case 't': out += '\t'; break;
         case 'v': out += '\v'; break;
-        case 'x': encode(scan_hex(pos, 2), out); pos += 2; break;
-        case 'u': encode(scan_hex(pos, 4), out); pos += 4; break;
-        case 'U': encode(scan_hex(pos, 8), out); pos += 8; break;
+        case 'x':
+          encode(scan_hex(pos, 2), out);
+          pos += 2;
+          break;
+        case 'u':
+          encode(scan_hex(pos, 4), out);
+          pos += 4;
+          break;
+        case 'U':
+          encode(scan_hex(pos, 8), out);
+          pos += 8;
+          break;
         case 'N': fail_at(line_, "the string escape \\N{{...}} is not supported");
         default:
           if (digit_value(escape) < 8) {

@@ -66,7 +66,8 @@ Value list_count(Runtime& runtime, const Value& self, const Args& args) {
 
 Value loop_cycle(Runtime&, const Value& self, const Args& args) {
   const auto& loop = *static_cast<const Loop*>(self.object());
-  if (args.positional.empty() || !args.named.empty()) fail("loop.cycle needs values to choose from");
+  if (args.positional.empty() || !args.named.empty())
+    fail("loop.cycle needs values to choose from");
   return args.positional[loop.index % args.positional.size()];
 }
 

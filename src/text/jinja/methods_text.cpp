@@ -3,13 +3,13 @@
 #include <array>
 #include <optional>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/format.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/runtime.h"
 #include "text/jinja/text_ops.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 namespace {
@@ -23,9 +23,15 @@ Value strip_side(Runtime& runtime, const Value& self, const Args& args, Side sid
   runtime.step_bytes(self.text().size() * (1 + (characters == nullptr ? 0 : characters->size())));
   return runtime.make_text(strip(self.text(), characters, side));
 }
-Value method_strip(Runtime& r, const Value& s, const Args& a) { return strip_side(r, s, a, Side::kBoth); }
-Value method_lstrip(Runtime& r, const Value& s, const Args& a) { return strip_side(r, s, a, Side::kLeft); }
-Value method_rstrip(Runtime& r, const Value& s, const Args& a) { return strip_side(r, s, a, Side::kRight); }
+Value method_strip(Runtime& r, const Value& s, const Args& a) {
+  return strip_side(r, s, a, Side::kBoth);
+}
+Value method_lstrip(Runtime& r, const Value& s, const Args& a) {
+  return strip_side(r, s, a, Side::kLeft);
+}
+Value method_rstrip(Runtime& r, const Value& s, const Args& a) {
+  return strip_side(r, s, a, Side::kRight);
+}
 
 Value texts_to_list(Runtime& runtime, std::vector<Text> parts) {
   std::vector<Value> items;
@@ -48,9 +54,8 @@ Value method_rsplit(Runtime& runtime, const Value& self, const Args& args) {
   runtime.step_bytes(self.text().size());
   const std::int64_t limit = given.integer(1, -1);
   const Text* separator = given.text(0);
-  return texts_to_list(runtime, separator == nullptr
-                                    ? split_spaces_right(self.text(), limit)
-                                    : split_right(self.text(), *separator, limit));
+  return texts_to_list(runtime, separator == nullptr ? split_spaces_right(self.text(), limit)
+                                                     : split_right(self.text(), *separator, limit));
 }
 
 Value method_splitlines(Runtime& runtime, const Value& self, const Args& args) {
@@ -97,8 +102,12 @@ bool has_affix(Runtime& runtime, const Value& self, const Args& args, bool prefi
   }
   return matches(given[0]);
 }
-Value method_startswith(Runtime& r, const Value& s, const Args& a) { return Value::boolean(has_affix(r, s, a, true)); }
-Value method_endswith(Runtime& r, const Value& s, const Args& a) { return Value::boolean(has_affix(r, s, a, false)); }
+Value method_startswith(Runtime& r, const Value& s, const Args& a) {
+  return Value::boolean(has_affix(r, s, a, true));
+}
+Value method_endswith(Runtime& r, const Value& s, const Args& a) {
+  return Value::boolean(has_affix(r, s, a, false));
+}
 
 const Text& needed_text(const Bindings& given, std::size_t index, const char* method) {
   const Text* text = given.text(index);
@@ -125,7 +134,10 @@ Text swap_case(const Text& text) {
     std::string swapped;
     for (std::size_t pos = 0; pos < run.size();) {
       const CodePoint c = decode_at(run, pos);
-      if (is_upper(c.value)) append_lower(c.value, swapped); else append_upper(c.value, swapped);
+      if (is_upper(c.value))
+        append_lower(c.value, swapped);
+      else
+        append_upper(c.value, swapped);
       pos += c.size;
     }
     out.append(swapped, trusted);
@@ -229,8 +241,8 @@ Value remove_affix(Runtime& runtime, const Value& self, const Args& args) {
   const Text& affix = needed_text(given, 0, "removeprefix");
   const Text& text = self.text();
   runtime.step_bytes(text.size());
-  if (affix.empty() || !(kPrefix ? text.view().starts_with(affix.view())
-                                 : text.view().ends_with(affix.view()))) {
+  if (affix.empty() ||
+      !(kPrefix ? text.view().starts_with(affix.view()) : text.view().ends_with(affix.view()))) {
     return self;
   }
   return runtime.make_text(kPrefix ? text.slice(affix.size())
@@ -244,8 +256,8 @@ Value method_partition(Runtime& runtime, const Value& self, const Args& args) {
   if (separator.empty()) fail("partition needs a separator that is not empty");
   const Text& text = self.text();
   runtime.step_bytes(text.size());
-  const std::size_t hit = kFirst ? find_bytes(text.view(), separator.view())
-                                 : find_last(text.view(), separator.view());
+  const std::size_t hit =
+      kFirst ? find_bytes(text.view(), separator.view()) : find_last(text.view(), separator.view());
   std::vector<Value> parts;
   if (hit == kNpos) {
     parts = {self, runtime.make_text(Text()), runtime.make_text(Text())};
@@ -272,8 +284,9 @@ Value method_justify(Runtime& runtime, const Value& self, const Args& args) {
   if (width <= length) return self;
   const std::int64_t missing = width - length;
   if (missing > static_cast<std::int64_t>(kMaxTextBytes)) fail_limit("a string grew too long");
-  const std::int64_t left =
-      kLeft == 0 ? 0 : kLeft == 2 ? missing : missing / 2 + (missing & width & 1);
+  const std::int64_t left = kLeft == 0   ? 0
+                            : kLeft == 2 ? missing
+                                         : missing / 2 + (missing & width & 1);
   runtime.step(static_cast<std::size_t>(missing));
   Text out;
   for (std::int64_t i = 0; i < left; ++i) out.append(fill == nullptr ? blank : *fill);

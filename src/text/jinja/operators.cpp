@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/format.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 
@@ -292,7 +292,8 @@ Value arithmetic(Runtime& runtime, Op op, const Value& a, const Value& b) {
     std::vector<Value> items = a.list().items;
     items.insert(items.end(), b.list().items.begin(), b.list().items.end());
     runtime.step(items.size() / 8);
-    return runtime.make_list(std::move(items), is_tuple(a.list()) ? ListKind::kTuple : ListKind::kList);
+    return runtime.make_list(std::move(items),
+                             is_tuple(a.list()) ? ListKind::kTuple : ListKind::kList);
   }
   if (op == Op::kMultiply) {
     const auto repeatable = [](const Value& value) { return value.is_text() || can_join(value); };
@@ -356,7 +357,8 @@ std::size_t length_of(Runtime& runtime, const Value& value) {
     runtime.step_bytes(value.view().size());
     return count_code_points(value.view());
   }
-  if (value.is_list() && value.list().kind != ListKind::kGenerator) return value.list().items.size();
+  if (value.is_list() && value.list().kind != ListKind::kGenerator)
+    return value.list().items.size();
   if (value.is_dict()) return value.dict().size();
   if (value.is_object(ObjectKind::kLoop)) {
     return static_cast<const Loop*>(value.object())->items.size();

@@ -88,7 +88,8 @@ Body Parser::parse_body(const std::vector<std::string_view>& ends, int opened_li
     switch (token.kind) {
       case TokenKind::kEnd:
         if (ends.empty()) return body;
-        fail_at(opened_line, "this {} block is never closed: {} is missing", opened_by, ends.back());
+        fail_at(opened_line, "this {} block is never closed: {} is missing", opened_by,
+                ends.back());
       case TokenKind::kData: {
         auto stmt = std::make_unique<Stmt>();
         stmt->kind = StmtKind::kData;
@@ -250,7 +251,8 @@ StmtPtr Parser::parse_macro(int line) {
   auto stmt = make_statement(StmtKind::kMacro, line);
   stmt->macro = std::make_unique<MacroDefinition>();
   stmt->macro->name = expect_identifier("the name of the macro");
-  if (reserved(stmt->macro->name)) fail_at(line, "a macro cannot be called '{}'", stmt->macro->name);
+  if (reserved(stmt->macro->name))
+    fail_at(line, "a macro cannot be called '{}'", stmt->macro->name);
   parse_signature(*stmt->macro);
   expect_block_end();
   parse_macro_body(*stmt->macro, line, "endmacro", "macro");

@@ -95,7 +95,7 @@ class Parser {
   std::vector<Token> tokens_;
   std::size_t pos_ = 0;
   int depth_ = 0;
-  int loops_ = 0;                        // loops around the current statement, within its macro
+  int loops_ = 0;                         // loops around the current statement, within its macro
   std::vector<MacroDefinition*> macros_;  // macros around the current statement
 };
 

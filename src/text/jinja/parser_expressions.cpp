@@ -108,13 +108,20 @@ ExprPtr Parser::parse_compare() {
   while (true) {
     Op op = Op::kEqual;
     const int line = current().line;
-    if (skip_op("==")) op = Op::kEqual;
-    else if (skip_op("!=")) op = Op::kNotEqual;
-    else if (skip_op("<=")) op = Op::kLessEqual;
-    else if (skip_op(">=")) op = Op::kGreaterEqual;
-    else if (skip_op("<")) op = Op::kLess;
-    else if (skip_op(">")) op = Op::kGreater;
-    else if (skip_name("in")) op = Op::kIn;
+    if (skip_op("=="))
+      op = Op::kEqual;
+    else if (skip_op("!="))
+      op = Op::kNotEqual;
+    else if (skip_op("<="))
+      op = Op::kLessEqual;
+    else if (skip_op(">="))
+      op = Op::kGreaterEqual;
+    else if (skip_op("<"))
+      op = Op::kLess;
+    else if (skip_op(">"))
+      op = Op::kGreater;
+    else if (skip_name("in"))
+      op = Op::kIn;
     else if (is_name("not") && tokens_[pos_ + 1].kind == TokenKind::kName &&
              tokens_[pos_ + 1].text == "in") {
       next();

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 
@@ -97,9 +97,9 @@ void append_list_repr(Runtime& runtime, const List& list, Text& out) {
       out.append("])", true);
       return;
     case ListKind::kRange:
-      out.append(list.range[2] == 1
-                     ? fmt::format("range({}, {})", list.range[0], list.range[1])
-                     : fmt::format("range({}, {}, {})", list.range[0], list.range[1], list.range[2]),
+      out.append(list.range[2] == 1 ? fmt::format("range({}, {})", list.range[0], list.range[1])
+                                    : fmt::format("range({}, {}, {})", list.range[0], list.range[1],
+                                                  list.range[2]),
                  true);
       return;
     case ListKind::kGenerator: fail("the result of a lazy filter must go through |list first");
@@ -259,7 +259,9 @@ class JsonWriter {
       case '\f': out += "\\f"; return;
       default: break;
     }
-    const auto unit = [&](char32_t u) { out += fmt::format("\\u{:04x}", static_cast<unsigned>(u)); };
+    const auto unit = [&](char32_t u) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(u));
+    };
     if (c.value < 0x20) {
       unit(c.value);
     } else if (!style_.ascii_only || c.value < 0x7F) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 
@@ -34,8 +34,7 @@ void Runtime::grow(Charge& existing, std::size_t bytes) {
 Value Runtime::make_text(Text text) {
   step_bytes(text.size());
   Charge share = charge(sizeof(TextNode) + text.footprint());
-  return Value(
-      std::make_shared<const TextNode>(TextNode{std::move(text), std::move(share)}));
+  return Value(std::make_shared<const TextNode>(TextNode{std::move(text), std::move(share)}));
 }
 
 std::shared_ptr<List> Runtime::build_list(std::vector<Value> items, ListKind kind) {
@@ -148,8 +147,8 @@ const Text* Bindings::text(std::size_t index) const {
 
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is_undefined()) fail_undefined(object);
-  const Method* method = object.is_text() ? find_text_method(name)
-                                          : find_container_method(object, name);
+  const Method* method =
+      object.is_text() ? find_text_method(name) : find_container_method(object, name);
   if (method != nullptr) {
     if (method->function == nullptr) {
       return Value::undefined(fmt::format(
@@ -312,7 +311,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value* start, const
     std::vector<Value> items;
     items.reserve(range.count);
     for (std::size_t i = 0; i < range.count; ++i) items.push_back(list.items[range.at(i)]);
-    const ListKind kind = list.kind == ListKind::kGroup ? ListKind::kTuple
+    const ListKind kind = list.kind == ListKind::kGroup   ? ListKind::kTuple
                           : list.kind == ListKind::kRange ? ListKind::kList
                                                           : list.kind;
     return runtime.make_list(std::move(items), kind);

@@ -17,10 +17,10 @@
 namespace strata::jinja {
 
 struct Limits {
-  std::size_t steps = 20'000'000;                      // nodes evaluated, plus work per byte
-  std::size_t output_bytes = std::size_t{64} << 20;    // of the rendered text
-  std::size_t memory_bytes = std::size_t{256} << 20;   // alive at once, beyond the input
-  int depth = 500;                                     // nested evaluations, macro calls included
+  std::size_t steps = 20'000'000;                     // nodes evaluated, plus work per byte
+  std::size_t output_bytes = std::size_t{64} << 20;   // of the rendered text
+  std::size_t memory_bytes = std::size_t{256} << 20;  // alive at once, beyond the input
+  int depth = 500;                                    // nested evaluations, macro calls included
 };
 
 // Longest range(), as in the original's sandbox.

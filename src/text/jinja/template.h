@@ -28,8 +28,8 @@ struct Piece {
 struct RenderOptions {
   // Local time that strftime_now prints. None: strftime_now is not defined, which templates test.
   std::optional<std::chrono::sys_seconds> now;
-  // String variables that belong to the model, not to the request (bos_token, eos_token). A variable
-  // of the context with the same name loses.
+  // String variables that belong to the model, not to the request (bos_token, eos_token). A
+  // variable of the context with the same name loses.
   std::map<std::string, std::string> trusted;
   Limits limits;
 };

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <array>
 
+#include "text/jinja/code_points.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/runtime.h"
-#include "text/jinja/code_points.h"
 
 namespace strata::jinja {
 namespace {

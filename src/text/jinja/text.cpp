@@ -11,9 +11,7 @@ std::size_t Text::next_flip(std::size_t pos) const {
                                   flips_.begin());
 }
 
-bool Text::trusted_at(std::size_t pos) const {
-  return first_trusted_ != (next_flip(pos) % 2 == 1);
-}
+bool Text::trusted_at(std::size_t pos) const { return first_trusted_ != (next_flip(pos) % 2 == 1); }
 
 void Text::append(std::string_view bytes, bool trusted) {
   if (bytes.empty()) return;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "text/jinja/failure.h"
 #include "text/jinja/code_points.h"
+#include "text/jinja/failure.h"
 
 namespace strata::jinja {
 namespace {
@@ -14,7 +14,8 @@ constexpr std::size_t kNpos = std::string_view::npos;
 constexpr std::size_t kMaxParts = std::size_t{1} << 20;
 
 void add_part(std::vector<Text>& parts, Text part) {
-  if (parts.size() >= kMaxParts) fail_limit("a string was split into more than {} parts", kMaxParts);
+  if (parts.size() >= kMaxParts)
+    fail_limit("a string was split into more than {} parts", kMaxParts);
   parts.push_back(std::move(part));
 }
 
@@ -89,7 +90,10 @@ Text to_lower(const Text& text) {
 Text capitalize(const Text& text) {
   bool first = true;
   return map_code_points(text, [&](char32_t c, std::string& out) {
-    if (first) append_upper(c, out); else append_lower(c, out);
+    if (first)
+      append_upper(c, out);
+    else
+      append_lower(c, out);
     first = false;
   });
 }
@@ -97,7 +101,10 @@ Text capitalize(const Text& text) {
 Text title_words(const Text& text) {
   bool after_letter = false;
   return map_code_points(text, [&](char32_t c, std::string& out) {
-    if (after_letter) append_lower(c, out); else append_upper(c, out);
+    if (after_letter)
+      append_lower(c, out);
+    else
+      append_upper(c, out);
     after_letter = is_alpha(c);
   });
 }
@@ -105,9 +112,11 @@ Text title_words(const Text& text) {
 Text title_filter(const Text& text) {
   bool word_starts = true;
   return map_code_points(text, [&](char32_t c, std::string& out) {
-    const bool separator =
-        c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
-    if (word_starts) append_upper(c, out); else append_lower(c, out);
+    const bool separator = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
+    if (word_starts)
+      append_upper(c, out);
+    else
+      append_lower(c, out);
     word_starts = separator;
   });
 }

@@ -74,7 +74,8 @@ bool encode_key(const Value& key, std::string& out) {
     out += ';';
     return true;
   }
-  if (key.is_list() && (key.list().kind == ListKind::kTuple || key.list().kind == ListKind::kGroup)) {
+  if (key.is_list() &&
+      (key.list().kind == ListKind::kTuple || key.list().kind == ListKind::kGroup)) {
     out += '(';
     for (const Value& item : key.list().items) {
       if (!encode_key(item, out)) return false;

@@ -83,13 +83,13 @@ struct None {};
 class Value {
  public:
   Value() : data_(Undefined{}) {}
-  Value(None) : data_(None{}) {}                                               // NOLINT
-  Value(Undefined undefined) : data_(std::move(undefined)) {}                  // NOLINT
-  Value(std::shared_ptr<const TextNode> text) : data_(std::move(text)) {}      // NOLINT
-  Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}          // NOLINT
-  Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}          // NOLINT
-  Value(std::shared_ptr<const Bound> bound) : data_(std::move(bound)) {}       // NOLINT
-  Value(Object* object) : data_(object) {}                                     // NOLINT
+  Value(None) : data_(None{}) {}                                           // NOLINT
+  Value(Undefined undefined) : data_(std::move(undefined)) {}              // NOLINT
+  Value(std::shared_ptr<const TextNode> text) : data_(std::move(text)) {}  // NOLINT
+  Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}      // NOLINT
+  Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}      // NOLINT
+  Value(std::shared_ptr<const Bound> bound) : data_(std::move(bound)) {}   // NOLINT
+  Value(Object* object) : data_(object) {}                                 // NOLINT
   static Value boolean(bool b) { return Value(Data(b)); }
   static Value integer(std::int64_t i) { return Value(Data(i)); }
   // An integer of the input beyond int64: can be printed and compared, not calculated with.
@@ -151,8 +151,8 @@ struct List {
   ListKind kind = ListKind::kList;
   int depth = 1;
   Charge charge;
-  std::int64_t range[3] = {};     // kRange: start, stop, step
-  std::string_view view_name;     // kView: the Python type, "dict_items" and the like
+  std::int64_t range[3] = {};  // kRange: start, stop, step
+  std::string_view view_name;  // kView: the Python type, "dict_items" and the like
 };
 
 // Keeps the order of insertion. Keys are scalars or tuples of them; 1, 1.0 and True are one key.
