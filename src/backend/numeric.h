@@ -7,15 +7,19 @@
 
 #include "format/quant/portable.h"
 
+// Always inlined: an out-of-line copy would be compiled for the baseline, where a fused multiply-add
+// is a library call.
+#define STRATA_CONTRACT STRATA_HD [[gnu::always_inline]]
+
 namespace strata::numeric {
 
-STRATA_HD inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-STRATA_HD inline float sqrt(float x) { return __builtin_sqrtf(x); }
-STRATA_HD inline float max(float a, float b) { return a > b ? a : b; }
-STRATA_HD inline float min(float a, float b) { return a < b ? a : b; }
+STRATA_CONTRACT inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+STRATA_CONTRACT inline float sqrt(float x) { return __builtin_sqrtf(x); }
+STRATA_CONTRACT inline float max(float a, float b) { return a > b ? a : b; }
+STRATA_CONTRACT inline float min(float a, float b) { return a < b ? a : b; }
 
 // Round half to even for |x| < 2^22, without a rounding-mode instruction.
-STRATA_HD inline float round_even(float x) {
+STRATA_CONTRACT inline float round_even(float x) {
   const float magic = 12582912.0f;  // 1.5 * 2^23
   return (x + magic) - magic;
 }
@@ -23,7 +27,7 @@ STRATA_HD inline float round_even(float x) {
 // e^x, relative error below 2e-7 on [-87, 88]; arguments outside are clamped to that range.
 // Cody-Waite reduction by ln 2 in two parts, then the Taylor polynomial of degree 7 on
 // [-ln2/2, ln2/2].
-STRATA_HD inline float exp(float x) {
+STRATA_CONTRACT inline float exp(float x) {
   x = min(max(x, -87.0f), 88.0f);
   const float n = round_even(x * 1.44269504f);
   float r = fma(n, -0.693359375f, x);
@@ -40,12 +44,12 @@ STRATA_HD inline float exp(float x) {
   return p * quant::float_from_bits(exponent);
 }
 
-STRATA_HD inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
-STRATA_HD inline float silu(float x) { return x / (1.0f + exp(-x)); }
+STRATA_CONTRACT inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+STRATA_CONTRACT inline float silu(float x) { return x / (1.0f + exp(-x)); }
 
 // ln(1 + e^x) = max(x, 0) + ln(1 + y), y = e^-|x| in (0, 1]; ln(1 + y) = 2 artanh(y / (2 + y)),
 // whose argument is at most 1/3.
-STRATA_HD inline float softplus(float x) {
+STRATA_CONTRACT inline float softplus(float x) {
   const float y = exp(x < 0.0f ? x : -x);
   const float s = y / (2.0f + y);
   const float s2 = s * s;
@@ -61,3 +65,5 @@ STRATA_HD inline float softplus(float x) {
 }
 
 }  // namespace strata::numeric
+
+#undef STRATA_CONTRACT

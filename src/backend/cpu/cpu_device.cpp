@@ -6,6 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cpu_topology.h"
+#include "base/log.h"
+#include "base/worker_count.h"
+
 namespace strata::backend {
 
 namespace {
@@ -13,11 +17,16 @@ namespace {
 FeatureSet detect_features() {
   FeatureSet features = 0;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) features |= kCpuAvx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")) {
+    features |= kCpuAvx2;
+  }
+  if (__builtin_cpu_supports("avxvnni")) features |= kCpuAvxVnni;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     features |= kCpuAvx512;
   }
+  if (__builtin_cpu_supports("avx512vnni")) features |= kCpuAvx512Vnni;
 #endif
   return features;
 }
@@ -36,7 +45,14 @@ std::string cpu_model_name() {
 class CpuDevice final : public Device {
  public:
   CpuDevice(DeviceCaps caps, KernelTable kernels)
-      : caps_(std::move(caps)), kernels_(std::move(kernels)), stream_(*this, caps_.workers) {}
+      : caps_(std::move(caps)), kernels_(std::move(kernels)), stream_(*this, caps_.workers) {
+    if (const int workers = stream_.pool().workers(); workers < caps_.workers) {
+      log::warn("{}: the system grants {} of {} threads; raise its limit on processes or give a "
+                "smaller number of threads",
+                caps_.id, workers, caps_.workers);
+      caps_.workers = workers;
+    }
+  }
 
   const DeviceCaps& caps() const override { return caps_; }
   const KernelTable& kernels() const override { return kernels_; }
@@ -121,7 +137,13 @@ Result<std::unique_ptr<Device>> open_cpu_device(const CpuDeviceOptions& options)
 #endif
   const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
   caps.memory_bytes = pages > 0 ? static_cast<uint64_t>(pages) * ::sysconf(_SC_PAGESIZE) : 0;
-  caps.workers = options.workers > 0 ? options.workers : ThreadPool::available_cpus();
+  caps.workers = options.workers;
+  if (caps.workers == 0) {
+    const CpuTopology topology = CpuTopology::read();
+    const WorkerChoice choice = measure_workers(topology);
+    caps.workers = choice.workers;
+    log::info("{}: {}", caps.id, describe(choice, topology));
+  }
   caps.features = detect_features() & ~options.disabled_features;
 
   auto families = cpu_contract_rows();

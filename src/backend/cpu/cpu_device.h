@@ -11,11 +11,13 @@
 namespace strata::backend {
 
 // Instruction sets as device features.
-inline constexpr FeatureSet kCpuAvx2 = 1u << 0;    // AVX2 and FMA
+inline constexpr FeatureSet kCpuAvx2 = 1u << 0;    // AVX2, FMA, F16C, BMI2
 inline constexpr FeatureSet kCpuAvx512 = 1u << 1;  // AVX-512 F, BW, DQ, VL
+inline constexpr FeatureSet kCpuAvxVnni = 1u << 2;
+inline constexpr FeatureSet kCpuAvx512Vnni = 1u << 3;
 
 struct CpuDeviceOptions {
-  int workers = 0;  // 0: as many as this process may use
+  int workers = 0;  // 0: measured, base/worker_count.h
   KernelPolicy kernels;
   FeatureSet disabled_features = 0;  // treated as absent, to run lower rows on a higher machine
 };

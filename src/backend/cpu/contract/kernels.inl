@@ -2,7 +2,18 @@
 namespace strata::backend::contract::STRATA_TIER {
 namespace {
 
+#if STRATA_TIER_WIDTH
+#include "backend/cpu/contract/vec_x86.inl"
+#endif
 #include "backend/cpu/contract/dot.inl"
+#include "backend/cpu/contract/segment.inl"
+#if STRATA_TIER_WIDTH
+#include "backend/cpu/contract/unpack_x86.inl"
+#include "backend/cpu/contract/rows_x86.inl"
+#include "backend/cpu/contract/int8_x86.inl"
+#else
+#include "backend/cpu/contract/int8_scalar.inl"
+#endif
 #include "backend/cpu/contract/elementwise.inl"
 #include "backend/cpu/contract/matmul.inl"
 #include "backend/cpu/contract/hyper_connection.inl"

@@ -3,10 +3,14 @@
 
 #if defined(__x86_64__)
 
+#include <immintrin.h>
+
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2")
 #define STRATA_TIER avx2
 #define STRATA_TIER_NAME "avx2"
+#define STRATA_TIER_WIDTH 256
+#define STRATA_TIER_VNNI 0
 #define STRATA_TIER_NEEDS (kCpuAvx2)
 #define STRATA_TIER_RANK 20
 #include "backend/cpu/contract/kernels.inl"

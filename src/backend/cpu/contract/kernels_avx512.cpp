@@ -3,10 +3,14 @@
 
 #if defined(__x86_64__)
 
+#include <immintrin.h>
+
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2,prefer-vector-width=512")
 #define STRATA_TIER avx512
 #define STRATA_TIER_NAME "avx512"
+#define STRATA_TIER_WIDTH 512
+#define STRATA_TIER_VNNI 0
 #define STRATA_TIER_NEEDS (kCpuAvx2 | kCpuAvx512)
 #define STRATA_TIER_RANK 30
 #include "backend/cpu/contract/kernels.inl"

@@ -1,127 +1,146 @@
-// Matrix products: weights stay in their blocks; a row is unpacked once and met with every
-// activation row.
+// Matrix products: weights stay in their blocks; what a weight row unpacks to meets every activation
+// row of the call.
 
-// Activations in the form the weight type calls for.
+// Activations in the forms the weight types call for.
 struct Activations {
-  const float* f32 = nullptr;             // [rows, k]
-  const ActivationGroup* int8 = nullptr;  // [rows, k / 32]
-  int64_t k = 0;
-
-  const float* row(int64_t r) const { return f32 + r * k; }
-  const ActivationGroup* groups(int64_t r) const { return int8 + r * (k / quant::kGroupElems); }
+  const float* f32 = nullptr;               // [rows, k]
+  const ActivationSegment* int8 = nullptr;  // [rows, segments_of(k)]
 };
 
 inline size_t quantised_bytes(int64_t rows, int64_t k) {
-  return static_cast<size_t>(rows * (k / quant::kGroupElems)) * sizeof(ActivationGroup);
-}
-
-// Unpacks weight rows of one matrix and multiplies them with activation rows.
-class RowProduct {
- public:
-  explicit RowProduct(const WeightRef& w)
-      : w_(w), info_(quant_info(w.type)), row_bytes_(row_bytes(w.type, w.k)) {}
-
-  bool int8() const { return info_.quantised; }
-
-  // Scratch a worker needs for load().
-  size_t scratch_bytes() const {
-    return int8() ? static_cast<size_t>(w_.k / quant::kGroupElems) * sizeof(IntGroup)
-                  : static_cast<size_t>(w_.k) * sizeof(float);
-  }
-
-  // Row `n` of expert `expert`, kept in `scratch` until the next load.
-  void load(int64_t expert, int64_t n, void* scratch) {
-    const auto* block = static_cast<const uint8_t*>(w_.data) +
-                        static_cast<size_t>(expert * w_.n + n) * row_bytes_;
-    factor_ = w_.scale == nullptr ? 1.0f : w_.scale[w_.scale_count > 1 ? expert : 0];
-    if (int8()) {
-      groups_ = static_cast<IntGroup*>(scratch);
-      visit_quant(w_.type, [&](auto type) {
-        using Type = decltype(type);
-        if constexpr (Type::kQuantised) unpack<Type>(block);
-      });
-    } else if (w_.type == QuantType::kF32 && reinterpret_cast<uintptr_t>(block) % 4 == 0) {
-      floats_ = reinterpret_cast<const float*>(block);
-    } else {
-      auto* out = static_cast<float*>(scratch);
-      if (w_.type == QuantType::kBF16) {
-        for (int64_t i = 0; i < w_.k; ++i) {
-          uint16_t bits;
-          std::memcpy(&bits, block + 2 * i, 2);
-          out[i] = quant::bf16_to_float(bits);
-        }
-      } else {
-        decode_row(w_.type, block, out, w_.k);
-      }
-      floats_ = out;
-    }
-  }
-
-  // The loaded row times activation row r.
-  float multiply(const Activations& x, int64_t r) const {
-    return factor_ * (int8() ? multiply_int8(x.groups(r)) : dot_f32(floats_, x.row(r), w_.k));
-  }
-
- private:
-  template <class Type>
-  void unpack(const uint8_t* block) {
-    constexpr int kGroups = Type::kElems / quant::kGroupElems;
-    IntGroup* out = groups_;
-    for (int64_t k = 0; k < w_.k; k += Type::kElems, block += Type::kBytes) {
-      for (int g = 0; g < kGroups; ++g) Type::unpack(block, g, *out++);
-    }
-  }
-
-  float multiply_int8(const ActivationGroup* x) const {
-    const int64_t groups = w_.k / quant::kGroupElems;
-    if (w_.type == QuantType::kNVFP4) return dot_int8<TermForm::kWide>(groups_, x, groups);
-    return info_.has_min ? dot_int8<TermForm::kMin>(groups_, x, groups)
-                         : dot_int8<TermForm::kPlain>(groups_, x, groups);
-  }
-
-  const WeightRef& w_;
-  const QuantInfo& info_;
-  size_t row_bytes_;
-  float factor_ = 1.0f;
-  IntGroup* groups_ = nullptr;
-  const float* floats_ = nullptr;
-};
-
-// Weight rows per task: enough to amortise claiming one, few enough to balance two cores.
-constexpr int64_t kRowsPerTask = 16;
-
-// y[r, n] = w[n] . x[r] for rows [0, rows) of the activations; y has `stride` floats per row.
-inline void product(CpuStream& stream, const WeightRef& w, const Activations& x, int64_t rows,
-                    float* y, int64_t stride) {
-  const int64_t tasks = (w.n + kRowsPerTask - 1) / kRowsPerTask;
-  stream.pool().parallel_for(tasks, [&](int64_t task, int worker) {
-    RowProduct row(w);
-    void* scratch = stream.scratch(worker, row.scratch_bytes());
-    const int64_t end = std::min(w.n, (task + 1) * kRowsPerTask);
-    for (int64_t n = task * kRowsPerTask; n < end; ++n) {
-      row.load(0, n, scratch);
-      for (int64_t r = 0; r < rows; ++r) y[r * stride + n] = row.multiply(x, r);
-    }
-  });
+  return static_cast<size_t>(rows * segments_of(k)) * sizeof(ActivationSegment);
 }
 
 inline void quantise_rows(CpuStream& stream, const float* x, int64_t rows, int64_t k,
-                          ActivationGroup* out) {
-  stream.pool().parallel_for(rows, [&](int64_t r, int) {
-    quantise_row(x + r * k, k, out + r * (k / quant::kGroupElems));
-  });
+                          ActivationSegment* out) {
+  stream.pool().parallel_for(
+      rows, [&](int64_t r, int) { quantise_row(x + r * k, k, out + r * segments_of(k)); });
 }
 
 // Activations for `w`, quantised into the stream's shared scratch when its type asks for it.
 inline Activations activations_for(CpuStream& stream, const WeightRef& w, const float* x,
                                    int64_t rows) {
-  Activations out{x, nullptr, w.k};
+  Activations out{x, nullptr};
   if (quant_info(w.type).quantised) {
-    auto* groups = static_cast<ActivationGroup*>(stream.shared_scratch(quantised_bytes(rows, w.k)));
-    quantise_rows(stream, x, rows, w.k, groups);
-    out.int8 = groups;
+    auto* segments =
+        static_cast<ActivationSegment*>(stream.shared_scratch(quantised_bytes(rows, w.k)));
+    quantise_rows(stream, x, rows, w.k, segments);
+    out.int8 = segments;
   }
   return out;
+}
+
+// Shape of the float products: weight rows by activation rows held in registers at once.
+#if STRATA_TIER_WIDTH == 512
+constexpr int kFloatWeights = 4;
+constexpr int kFloatInputs = 6;
+#else
+constexpr int kFloatWeights = 2;
+constexpr int kFloatInputs = 3;
+#endif
+constexpr int64_t kFloatBlock = 1024;  // of K: the activation rows of a block stay in the L1 cache
+constexpr int64_t kRowsPerTask = 64;   // weight rows per task at most: whole tiles
+
+inline size_t multiply_scratch_bytes(int64_t k) {
+  const size_t lanes = sizeof(float) * kRowsPerTask * kFloatInputs * kLanes;
+  return std::max({few_scratch_bytes(k), many_scratch_bytes(k), lanes});
+}
+
+// The lanes of weight rows [begin, begin + count) against kInputs activation rows.
+template <int kInputs, class Row, class RowAt>
+inline void multiply_float_rows(const RowAt& row_at, int64_t k, float factor, int64_t begin,
+                                int64_t end, const float* const* x, float* const* y,
+                                float* scratch) {
+  auto* lanes = reinterpret_cast<float(*)[kInputs][kLanes]>(scratch);
+  std::memset(scratch, 0, sizeof(float) * static_cast<size_t>((end - begin) * kInputs * kLanes));
+  const int64_t whole = k / kLanes * kLanes;
+  for (int64_t from = 0; from < whole; from += kFloatBlock) {
+    const int64_t to = std::min(whole, from + kFloatBlock);
+    int64_t n = begin;
+    for (; n + kFloatWeights <= end; n += kFloatWeights) {
+      Row w[kFloatWeights];
+      for (int i = 0; i < kFloatWeights; ++i) w[i] = row_at(n + i);
+      add_lanes<kFloatWeights, kInputs>(w, x, from, to, lanes + (n - begin));
+    }
+    for (; n < end; ++n) {
+      const Row w = row_at(n);
+      add_lanes<1, kInputs>(&w, x, from, to, lanes + (n - begin));
+    }
+  }
+  for (int64_t n = begin; n < end; ++n) {
+    const Row w = row_at(n);
+    for (int r = 0; r < kInputs; ++r) {
+      y[r][n] = finish_lanes(w, x[r], k, lanes[n - begin][r]) * factor;
+    }
+  }
+}
+
+template <class Row>
+inline void multiply_float(const uint8_t* rows, size_t row_bytes, int64_t k, float factor,
+                           int64_t begin, int64_t end, const float* x, const RowSet& set, float* y,
+                           int64_t y_stride, float* scratch) {
+  const auto row_at = [&](int64_t n) {
+    return Row{reinterpret_cast<decltype(Row::p)>(rows + static_cast<size_t>(n) * row_bytes)};
+  };
+  int64_t first = 0;
+  const auto meet = [&](auto count) {
+    const float* in[count()];
+    float* out[count()];
+    for (int r = 0; r < count(); ++r) {
+      in[r] = x + set.in(first + r) * k;
+      out[r] = y + set.out(first + r) * y_stride;
+    }
+    multiply_float_rows<count(), Row>(row_at, k, factor, begin, end, in, out, scratch);
+    first += count();
+  };
+  while (set.count - first >= kFloatInputs) meet(std::integral_constant<int, kFloatInputs>{});
+  while (set.count - first >= 2) meet(std::integral_constant<int, 2>{});
+  while (set.count - first >= 1) meet(std::integral_constant<int, 1>{});
+}
+
+// y[out, n] = w_expert[n] . x[in] for weight rows [begin, end) and the activation rows of `set`.
+inline void multiply(const WeightRef& w, int64_t expert, int64_t begin, int64_t end,
+                     const Activations& x, RowSet set, float* y, int64_t y_stride, void* scratch) {
+  const size_t bytes = row_bytes(w.type, w.k);
+  const auto* rows =
+      static_cast<const uint8_t*>(w.data) + static_cast<size_t>(expert * w.n) * bytes;
+  const float factor = w.scale == nullptr ? 1.0f : w.scale[w.scale_count > 1 ? expert : 0];
+  set.x = x.int8;
+  auto* lanes = static_cast<float*>(scratch);
+  visit_quant(w.type, [&](auto type) {
+    using Type = decltype(type);
+    if constexpr (Type::kQuantised) {
+      auto* memory = static_cast<std::byte*>(scratch);
+      if (set.count <= kFewRows) {
+        multiply_few<Type>(rows, bytes, w.k, factor, begin, end, set, y, y_stride, memory);
+      } else {
+        multiply_many<Type>(rows, bytes, w.k, factor, begin, end, set, y, y_stride, memory);
+      }
+    } else if constexpr (std::is_same_v<Type, quant::F32>) {
+      multiply_float<F32Row>(rows, bytes, w.k, factor, begin, end, x.f32, set, y, y_stride, lanes);
+    } else if constexpr (std::is_same_v<Type, quant::F16>) {
+      multiply_float<F16Row>(rows, bytes, w.k, factor, begin, end, x.f32, set, y, y_stride, lanes);
+    } else {
+      multiply_float<BF16Row>(rows, bytes, w.k, factor, begin, end, x.f32, set, y, y_stride, lanes);
+    }
+  });
+}
+
+// Enough rows to amortise claiming a task, few enough to balance.
+inline int64_t rows_per_task(int64_t n, int workers) {
+  const int64_t even = (n / (4 * workers) + 15) / 16 * 16;
+  return std::min(kRowsPerTask, std::max<int64_t>(16, even));
+}
+
+// y[r, n] = w[n] . x[r] for rows [0, rows) of the activations; y has `stride` floats per row.
+inline void product(CpuStream& stream, const WeightRef& w, const Activations& x, int64_t rows,
+                    float* y, int64_t stride) {
+  const int64_t per_task = rows_per_task(w.n, stream.pool().workers());
+  stream.pool().parallel_for((w.n + per_task - 1) / per_task, [&](int64_t task, int worker) {
+    const int64_t begin = task * per_task;
+    multiply(w, 0, begin, std::min(w.n, begin + per_task), x, {nullptr, nullptr, nullptr, rows}, y,
+             stride, stream.scratch(worker, multiply_scratch_bytes(w.k)));
+  });
 }
 
 inline Status matmul(CpuStream& stream, const MatmulArgs& a) {

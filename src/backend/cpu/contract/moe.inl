@@ -23,82 +23,100 @@ inline Status router(CpuStream& stream, const RouterArgs& a) {
   return {};
 }
 
-// The (row, choice) pairs of one call, grouped by expert.
+// The (row, choice) pairs of one call, grouped by expert. All views lie in one scratch block.
 struct ExpertGroups {
-  // Slots of expert e: slots[begin[e] .. begin[e + 1]); a slot is row * used + choice.
-  std::vector<int32_t> begin;
-  std::vector<int32_t> slots;
+  int32_t* begin;   // [experts + 1] slots of expert e: [begin[e], begin[e + 1])
+  int32_t* slots;   // [pairs] slot = row * used + choice
+  int32_t* tokens;  // [pairs] row of the slot
+  int32_t* busy;    // experts with any slot
+  int64_t busy_count;
 
-  void build(const ExpertsArgs& a) {
-    begin.assign(static_cast<size_t>(a.gate.experts) + 1, 0);
+  static size_t bytes(const ExpertsArgs& a) {
+    const auto experts = static_cast<size_t>(a.gate.experts);
+    return sizeof(int32_t) * (2 * experts + 2 + 2 * static_cast<size_t>(a.rows * a.used));
+  }
+
+  ExpertGroups(const ExpertsArgs& a, void* memory) {
+    const auto experts = static_cast<int32_t>(a.gate.experts);
     const int32_t pairs = a.rows * a.used;
-    for (int32_t i = 0; i < pairs; ++i) ++begin[static_cast<size_t>(a.ids[i]) + 1];
-    for (size_t e = 1; e < begin.size(); ++e) begin[e] += begin[e - 1];
-    slots.resize(static_cast<size_t>(pairs));
-    std::vector<int32_t> next(begin.begin(), begin.end() - 1);
-    for (int32_t i = 0; i < pairs; ++i) slots[static_cast<size_t>(next[static_cast<size_t>(a.ids[i])]++)] = i;
+    begin = static_cast<int32_t*>(memory);
+    busy = begin + experts + 1;
+    slots = busy + experts + 1;
+    tokens = slots + pairs;
+    std::fill(begin, begin + experts + 1, 0);
+    for (int32_t i = 0; i < pairs; ++i) ++begin[a.ids[i] + 1];
+    busy_count = 0;
+    for (int32_t e = 0; e < experts; ++e) {
+      if (begin[e + 1] > 0) busy[busy_count++] = e;
+      begin[e + 1] += begin[e];
+    }
+    // Filling moves each begin to its end, which is the next one's begin.
+    for (int32_t i = 0; i < pairs; ++i) {
+      const int32_t at = begin[a.ids[i]]++;
+      slots[at] = i;
+      tokens[at] = i / a.used;
+    }
+    for (int32_t e = experts; e > 0; --e) begin[e] = begin[e - 1];
+    begin[0] = 0;
   }
 };
 
-// out[slot, n] = w_e[n] . x[row_of(slot)] for every slot of every expert that has any.
-template <class RowOf>
-void grouped_product(CpuStream& stream, const WeightRef& w, const ExpertGroups& groups,
-                     const Activations& x, const RowOf& row_of, float* out, int64_t stride) {
-  const int64_t tasks_per_expert = (w.n + kRowsPerTask - 1) / kRowsPerTask;
-  stream.pool().parallel_for(w.experts * tasks_per_expert, [&](int64_t task, int worker) {
-    const int64_t expert = task / tasks_per_expert;
-    const int32_t first = groups.begin[static_cast<size_t>(expert)];
-    const int32_t last = groups.begin[static_cast<size_t>(expert) + 1];
-    if (first == last) return;
-    RowProduct row(w);
-    void* scratch = stream.scratch(worker, row.scratch_bytes());
-    const int64_t begin = task % tasks_per_expert * kRowsPerTask;
-    const int64_t end = std::min(w.n, begin + kRowsPerTask);
-    for (int64_t n = begin; n < end; ++n) {
-      row.load(expert, n, scratch);
-      for (int32_t i = first; i < last; ++i) {
-        const int32_t slot = groups.slots[static_cast<size_t>(i)];
-        out[slot * stride + n] = row.multiply(x, row_of(slot));
-      }
-    }
+// out[slot, n] = w_e[n] . x[row of the slot] for every slot of every busy expert; the activation row
+// is the slot's token, or the slot itself.
+inline void grouped_product(CpuStream& stream, const WeightRef& w, const ExpertGroups& groups,
+                            const Activations& x, bool by_token, float* out, int64_t stride) {
+  const int64_t per_task = rows_per_task(w.n, stream.pool().workers());
+  const int64_t tasks_per_expert = (w.n + per_task - 1) / per_task;
+  stream.pool().parallel_for(groups.busy_count * tasks_per_expert, [&](int64_t task, int worker) {
+    const int32_t expert = groups.busy[task / tasks_per_expert];
+    const int32_t first = groups.begin[expert];
+    const int32_t* slots = groups.slots + first;
+    const int32_t* tokens = groups.tokens + first;
+    const int64_t begin = task % tasks_per_expert * per_task;
+    multiply(w, expert, begin, std::min(w.n, begin + per_task), x,
+             {nullptr, by_token ? tokens : slots, slots, groups.begin[expert + 1] - first}, out,
+             stride, stream.scratch(worker, multiply_scratch_bytes(w.k)));
   });
 }
 
 inline Status experts(CpuStream& stream, const ExpertsArgs& a) {
-  ExpertGroups groups;
-  groups.build(a);
   const bool fused = !a.up.present();
   const int64_t pairs = static_cast<int64_t>(a.rows) * a.used;
   const int64_t stride = 2 * static_cast<int64_t>(a.hidden) + a.width;
-  float* gate = a.scratch;              // [pair]: gate, up, output side by side
+  float* gate = a.scratch;  // [pair]: gate, up, output side by side
   float* up = gate + a.hidden;
   float* output = gate + 2 * a.hidden;
-  const auto token_row = [&](int32_t slot) { return static_cast<int64_t>(slot / a.used); };
 
-  const Activations x = activations_for(stream, a.gate, a.x, a.rows);
-  grouped_product(stream, a.gate, groups, x, token_row, gate, stride);
-  if (!fused) {
-    const Activations for_up = quant_info(a.up.type).quantised == quant_info(a.gate.type).quantised
-                                   ? x
-                                   : activations_for(stream, a.up, a.x, a.rows);
-    grouped_product(stream, a.up, groups, for_up, token_row, up, stride);
-  }
-
-  // The hidden rows are dense so that they can be read as one activation matrix.
-  const bool int8 = quant_info(a.down.type).quantised;
-  const size_t hidden_bytes = sizeof(float) * static_cast<size_t>(pairs * a.hidden);
-  const size_t offset = (hidden_bytes + 63) / 64 * 64;
+  // One block for what the workers share: groups, quantised inputs, dense hidden rows.
+  const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  const bool x_int8 = quant_info(a.gate.type).quantised ||
+                      (!fused && quant_info(a.up.type).quantised);
+  const bool hidden_int8 = quant_info(a.down.type).quantised;
+  const size_t group_bytes = padded(ExpertGroups::bytes(a));
+  const size_t x_bytes = x_int8 ? quantised_bytes(a.rows, a.width) : 0;
+  const size_t hidden_bytes = padded(sizeof(float) * static_cast<size_t>(pairs * a.hidden));
   auto* memory = static_cast<std::byte*>(
-      stream.shared_scratch(offset + (int8 ? quantised_bytes(pairs, a.hidden) : 0)));
-  auto* hidden = reinterpret_cast<float*>(memory);
-  auto* hidden_int8 = reinterpret_cast<ActivationGroup*>(memory + offset);
+      stream.shared_scratch(group_bytes + x_bytes + hidden_bytes +
+                            (hidden_int8 ? quantised_bytes(pairs, a.hidden) : 0)));
+  const ExpertGroups groups(a, memory);
+  auto* x_segments = reinterpret_cast<ActivationSegment*>(memory + group_bytes);
+  auto* hidden = reinterpret_cast<float*>(memory + group_bytes + x_bytes);
+  auto* hidden_segments =
+      reinterpret_cast<ActivationSegment*>(memory + group_bytes + x_bytes + hidden_bytes);
+
+  if (x_int8) quantise_rows(stream, a.x, a.rows, a.width, x_segments);
+  const Activations x{a.x, x_segments};
+  grouped_product(stream, a.gate, groups, x, /*by_token=*/true, gate, stride);
+  if (!fused) grouped_product(stream, a.up, groups, x, /*by_token=*/true, up, stride);
   stream.pool().parallel_for(pairs, [&](int64_t slot, int) {
     float* h = hidden + slot * a.hidden;
     swiglu_row(gate + slot * stride, up + slot * stride, h, a.hidden);
-    if (int8) quantise_row(h, a.hidden, hidden_int8 + slot * (a.hidden / quant::kGroupElems));
+    if (hidden_int8) {
+      quantise_row(h, a.hidden, hidden_segments + slot * segments_of(a.hidden));
+    }
   });
-  grouped_product(stream, a.down, groups, Activations{hidden, int8 ? hidden_int8 : nullptr, a.hidden},
-                  [](int32_t slot) { return static_cast<int64_t>(slot); }, output, stride);
+  grouped_product(stream, a.down, groups, Activations{hidden, hidden_segments}, /*by_token=*/false,
+                  output, stride);
 
   stream.pool().parallel_for(a.rows, [&](int64_t r, int) {
     float* y = a.y + r * a.width;
@@ -116,9 +134,12 @@ inline Status experts(CpuStream& stream, const ExpertsArgs& a) {
 inline Status shared_expert_add(CpuStream& stream, const SharedExpertAddArgs& a) {
   const Activations x = activations_for(stream, a.gate, a.x, a.rows);
   stream.pool().parallel_for(a.rows, [&](int64_t r, int worker) {
-    RowProduct row(a.gate);
-    row.load(0, 0, stream.scratch(worker, row.scratch_bytes()));
-    const float gate = numeric::sigmoid(row.multiply(x, r));
+    const auto row = static_cast<int32_t>(r);
+    const int32_t first = 0;
+    float logit;
+    multiply(a.gate, 0, 0, 1, x, {nullptr, &row, &first, 1}, &logit, 1,
+             stream.scratch(worker, multiply_scratch_bytes(a.gate.k)));
+    const float gate = numeric::sigmoid(logit);
     const float* d = a.d + r * a.width;
     float* y = a.y + r * a.width;
     for (int i = 0; i < a.width; ++i) y[i] = numeric::fma(gate, d[i], y[i]);

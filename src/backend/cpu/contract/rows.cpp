@@ -7,7 +7,9 @@ std::vector<std::span<const KernelSpec>> cpu_contract_rows() {
       contract::scalar_rows(),
 #if defined(__x86_64__)
       contract::avx2_rows(),
+      contract::avxvnni_rows(),
       contract::avx512_rows(),
+      contract::avx512vnni_rows(),
 #endif
   };
 }

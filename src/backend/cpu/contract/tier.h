@@ -24,6 +24,8 @@ namespace strata::backend::contract {
 // Rows of each instruction set, defined by kernels_<set>.cpp.
 std::span<const KernelSpec> scalar_rows();
 std::span<const KernelSpec> avx2_rows();
+std::span<const KernelSpec> avxvnni_rows();
 std::span<const KernelSpec> avx512_rows();
+std::span<const KernelSpec> avx512vnni_rows();
 
 }  // namespace strata::backend::contract

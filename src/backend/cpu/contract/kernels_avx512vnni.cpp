@@ -1,0 +1,19 @@
+// The contract tier compiled for: avx512vnni.
+#include "backend/cpu/contract/tier.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#pragma GCC push_options
+#pragma GCC target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2,prefer-vector-width=512")
+#define STRATA_TIER avx512vnni
+#define STRATA_TIER_NAME "avx512vnni"
+#define STRATA_TIER_WIDTH 512
+#define STRATA_TIER_VNNI 1
+#define STRATA_TIER_NEEDS (kCpuAvx2 | kCpuAvx512 | kCpuAvx512Vnni)
+#define STRATA_TIER_RANK 40
+#include "backend/cpu/contract/kernels.inl"
+#pragma GCC pop_options
+
+#endif
