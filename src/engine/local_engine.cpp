@@ -6,7 +6,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/log.h"
 #include "engine/generation.h"
 #include "engine/loaded_model.h"
 
@@ -116,7 +115,6 @@ class LocalEngine final : public Engine {
 
   void run() {
     if (const Status status = load(); !status.ok()) {
-      log::error("{}", status.message());
       set_state(EngineStage::kFailed, 0.0, status.message());
       return;
     }
