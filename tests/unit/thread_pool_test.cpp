@@ -64,7 +64,6 @@ bool eventually(Condition condition) {
   const auto start = Clock::now();
   while (!condition()) {
     if (seconds_since(start) > 4) return false;
-    std::this_thread::yield();
   }
   return true;
 }
@@ -220,8 +219,9 @@ TEST(ThreadPool, WakesSleepersForALoopAndNotForASingleItem) {
   EXPECT_TRUE(eventually([&] {
     std::atomic<bool> other{false};
     pool.parallel_for(8, [&](int64_t, int worker) {
-      compute(20000);
       if (worker == 1) other = true;
+      // Leaves the CPU to the other worker while there are items, should they share one.
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
     });
     helped = helped || other.load();
     return helped;
@@ -261,8 +261,8 @@ TEST(ThreadPool, KeepsAWorkerOnTheCpuItWasGiven) {
   std::atomic<int> ran_on{-1};
   EXPECT_TRUE(eventually([&] {
     pool.parallel_for(8, [&](int64_t, int worker) {
-      compute(20000);
       if (worker == 1) ran_on = ::sched_getcpu();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
     });
     return ran_on.load() >= 0;
   }));
@@ -288,7 +288,8 @@ bool run_until_helped(ThreadPool& pool, milliseconds pause) {
         return;
       }
       const auto start = Clock::now();
-      while (!helped.load() && seconds_since(start) < 0.001) {
+      while (!helped.load() && seconds_since(start) < 0.005) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     });
     return helped.load();
