@@ -1,0 +1,88 @@
+#include "apps/command_table.h"
+
+namespace strata::apps {
+
+namespace {
+
+constexpr CommandSpec kCommands[kCommandCount] = {
+    {CommandId::kRun, "run", "answer one prompt", "[MODEL] [-p TEXT] [-f FILE] [options]",
+     "Answers one prompt and ends. The prompt is the text of -p, then that of -f; without either "
+     "it\n"
+     "is read from standard input. The chat template of the model file is applied unless --raw is\n"
+     "given.\n"
+     "\n"
+     "The answer streams to standard output, everything else goes to standard error. Thinking is\n"
+     "shown dimmed on a terminal; in a pipe it is left out unless --show-thinking is given, which\n"
+     "puts it between <think> and </think>. Ctrl-C stops the answer and keeps what there is.\n"
+     "\n"
+     "Sampling values that are not given are those of the model file, else what the makers of the\n"
+     "model advise: temperature 1, top-p 0.95, top-k 20.",
+     "strata run -p \"What is 7 plus 12?\"\n"
+     "strata run model-00001-of-00004.gguf -p \"Write a haiku\" --temp 0.7 --seed 1\n"
+     "strata run --no-think --system \"Answer in one sentence.\" -f question.txt > answer.txt\n"
+     "git diff | strata run model.gguf -p \"Explain this change:\" -f -\n"
+     "strata run --raw -p \"Once upon a time\" -n 64 --temp 0"},
+    {CommandId::kChat, "chat", "talk with a model in the terminal", "[MODEL] [options]",
+     "A conversation of many turns. Lines that begin with / are commands: /help lists them. A "
+     "line\n"
+     "that ends with \\ goes on in the next one. Ctrl-C stops an answer, Ctrl-D ends the chat.\n"
+     "Lines may also be piped in, one turn per line.",
+     "strata chat\n"
+     "strata chat model.gguf --system \"You are a patient teacher.\" --effort low\n"
+     "printf 'Hello!\\n/stats\\n' | strata chat --no-think"},
+    {CommandId::kServe, "serve", "answer over HTTP (OpenAI-style API and a chat page)",
+     "[MODEL] [options]",
+     "Listens at once, loads the model, and serves until Ctrl-C or SIGTERM, which let running\n"
+     "requests end for a moment and then exit with 0. Standard output gets the line \"listening "
+     "on\n"
+     "URL\" and, when the model is loaded and proved, \"ready: ...\". When loading fails the "
+     "program\n"
+     "says why and exits with 1.",
+     "strata serve\n"
+     "strata serve model.gguf --port 9000 --context 32768\n"
+     "strata serve model.gguf --host 0.0.0.0 --api-key-file keys.txt\n"
+     "curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", "
+     "\"content\": \"Hello!\"}]}'"},
+    {CommandId::kInspect, "inspect", "show what a GGUF file contains", "[FILE] [options]",
+     "Shards, sizes by type and by part of the model; metadata and tensors on request. Any GGUF\n"
+     "file will do, whatever its architecture. Without FILE: the embedded model.",
+     "strata inspect model.gguf\n"
+     "strata inspect model.gguf --tensors\n"
+     "strata inspect model.gguf --metadata --json"},
+    {CommandId::kTokenize, "tokenize", "turn text into token ids and back",
+     "[MODEL] [TEXT | -f FILE | --detokenize IDS] [options]",
+     "Prints one token per line: its id and its text, quoted. A single argument is a MODEL when "
+     "it\n"
+     "ends with .gguf and the TEXT otherwise; without any text standard input is read.",
+     "strata tokenize \"Hello, world!\"\n"
+     "strata tokenize model.gguf -f prompt.txt --ids-only\n"
+     "strata tokenize --detokenize \"2301 0\""},
+    {CommandId::kEval, "eval", "measure a model: perplexity, logits, divergence",
+     "[MODEL] (--text FILE | --tokens FILE) [options]",
+     "Reads the tokens and prints perplexity, unless --logits, --greedy or --compare ask for\n"
+     "something else; these may be combined. A text longer than the context is read in windows of\n"
+     "the context's size, each on its own. Memory stays bounded whatever the length.\n"
+     "\n"
+     "Logit files are raw little-endian float32, [positions][vocabulary], without a header. Token\n"
+     "files hold ids in decimal, separated by anything. The divergence is KL(saved || this) in\n"
+     "nats per position, over the rows of the vocabulary that stand for tokens.",
+     "strata eval model.gguf --text book.txt\n"
+     "strata eval model.gguf --tokens ids.txt --logits out.f32\n"
+     "strata eval smaller.gguf --tokens ids.txt --compare out.f32 --json\n"
+     "strata eval model.gguf --tokens ids.txt --greedy 64"},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> commands() { return kCommands; }
+
+const CommandSpec& command(CommandId id) { return kCommands[static_cast<size_t>(id)]; }
+
+std::optional<CommandId> find_command(std::string_view name) {
+  for (const CommandSpec& spec : kCommands) {
+    if (spec.name == name) return spec.id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace strata::apps
