@@ -22,16 +22,28 @@ inline constexpr TermForm kFormOf = std::is_same_v<Type, quant::NVFP4> ? TermFor
 template <class Type>
 inline void unpack_segment(const uint8_t* block, int groups, WeightSegment& out) {
   if constexpr (HasFastUnpack<Type>) {
-    unpack_fast(Type{}, block, groups, out);
+    // A constant count lets the compiler unroll; only short blocks can end a row early.
+    if (Type::kElems == kSegment || groups == kSegmentGroups) {
+      unpack_fast(Type{}, block, kSegmentGroups, out);
+    } else {
+      unpack_fast(Type{}, block, groups, out);
+    }
   } else {
     unpack_generic<Type>(block, groups, out);
   }
 }
 
+// Types whose sub-scales are all 1: the halves need not be told apart.
+template <class Type>
+inline constexpr bool kUnitScale =
+    std::is_same_v<Type, quant::Q8_0> || std::is_same_v<Type, quant::Q4_0> ||
+    std::is_same_v<Type, quant::IQ4_NL> || std::is_same_v<Type, quant::Q2_0>;
+
 // Half sums of the products of one segment; groups beyond the row's end give 0.
 inline void segment_dots(const WeightSegment& w, const ActivationSegment& x, __m256i& low,
                          __m256i& high) {
   __m256i sums[kSegmentGroups];
+#pragma GCC unroll 8
   for (int g = 0; g < kSegmentGroups; ++g) {
     __m256i codes = load32(w.q + 32 * g);
     if constexpr (kOffset) codes = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));
@@ -44,11 +56,16 @@ inline void segment_dots(const WeightSegment& w, const ActivationSegment& x, __m
   }
 }
 
-template <TermForm kForm>
+template <TermForm kForm, bool kUnit>
 inline void segment_terms(const WeightSegment& w, const ActivationSegment& x, const Terms& out,
                           int64_t at) {
   __m256i low, high;
   segment_dots(w, x, low, high);
+  if constexpr (kUnit) {
+    _mm256_storeu_ps(out.product + at, _mm256_cvtepi32_ps(_mm256_add_epi32(low, high)));
+    _mm256_storeu_ps(out.factor + at, _mm256_mul_ps(_mm256_load_ps(w.d), _mm256_load_ps(x.scale)));
+    return;
+  }
   const __m256 low_f = _mm256_cvtepi32_ps(low);
   const __m256 high_f = _mm256_cvtepi32_ps(high);
   const __m256 d = _mm256_load_ps(w.d);
@@ -123,12 +140,12 @@ inline __m256 ordered_sum(const Terms& terms, int64_t stride, int64_t groups) {
   return total;
 }
 
-// Asks for `bytes` bytes; addresses past the end of a mapping are harmless.
-inline void prefetch(const uint8_t* p, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(p + at);
+// Asks for kBytes bytes; addresses past the end of a mapping are harmless.
+template <int64_t kBytes>
+inline void prefetch(const uint8_t* p) {
+#pragma GCC unroll 8
+  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(p + at);
 }
-
-constexpr int64_t kPrefetchDistance = 2048;  // bytes ahead in a row-by-row pass
 
 // Activation rows that one set of weight rows meets, and where the results go.
 struct RowSet {
@@ -173,10 +190,9 @@ void multiply_few(const uint8_t* rows, size_t row_bytes, int64_t k, float factor
       for (int64_t s = 0; s < segments; ++s, block += kSegmentBytes) {
         const auto groups_here =
             static_cast<int>(std::min<int64_t>(kSegmentGroups, groups - s * kSegmentGroups));
-        prefetch(block + kPrefetchDistance, kSegmentBytes);
         unpack_segment<Type>(block, groups_here, w);
         for (int64_t i = 0; i < set.count; ++i) {
-          segment_terms<kForm>(w, set.x[set.in(i) * segments + s], terms_of(i, row),
+          segment_terms<kForm, kUnitScale<Type>>(w, set.x[set.in(i) * segments + s], terms_of(i, row),
                                s * kSegmentGroups);
         }
       }
@@ -249,7 +265,7 @@ void pack_tile(const uint8_t* rows, size_t row_bytes, int64_t k, int64_t n, int6
         const int64_t row = n + std::min<int64_t>(lane + i, count - 1);
         const uint8_t* block = rows + static_cast<size_t>(row) * row_bytes + s * kSegmentBytes;
         // Eight rows taken side by side defeat the hardware's prefetcher.
-        prefetch(block + 8 * row_bytes, kSegmentBytes);
+        prefetch<kSegmentBytes>(block + 8 * row_bytes);
         unpack_segment<Type>(block, here, w[i]);
       }
       for (int word = 0; word < 8 * here; word += 8) pack_words(w, word, out[s], lane);

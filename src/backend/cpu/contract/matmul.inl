@@ -38,7 +38,9 @@ constexpr int kFloatInputs = 6;
 constexpr int kFloatWeights = 2;
 constexpr int kFloatInputs = 3;
 #endif
-constexpr int64_t kFloatBlock = 1024;  // of K: the activation rows of a block stay in the L1 cache
+// K is taken in blocks so that the activation rows of a block stay in the L1 cache; one or two rows
+// stay there anyway, and then whole weight rows are read, as memory likes it.
+constexpr int64_t float_block(int inputs, int64_t k) { return inputs <= 2 ? k : 1024; }
 constexpr int64_t kRowsPerTask = 64;   // weight rows per task at most: whole tiles
 
 inline size_t multiply_scratch_bytes(int64_t k) {
@@ -54,8 +56,9 @@ inline void multiply_float_rows(const RowAt& row_at, int64_t k, float factor, in
   auto* lanes = reinterpret_cast<float(*)[kInputs][kLanes]>(scratch);
   std::memset(scratch, 0, sizeof(float) * static_cast<size_t>((end - begin) * kInputs * kLanes));
   const int64_t whole = k / kLanes * kLanes;
-  for (int64_t from = 0; from < whole; from += kFloatBlock) {
-    const int64_t to = std::min(whole, from + kFloatBlock);
+  const int64_t block = std::max<int64_t>(kLanes, float_block(kInputs, whole));
+  for (int64_t from = 0; from < whole; from += block) {
+    const int64_t to = std::min(whole, from + block);
     int64_t n = begin;
     for (; n + kFloatWeights <= end; n += kFloatWeights) {
       Row w[kFloatWeights];
