@@ -44,9 +44,10 @@ Result<PleTable> PleTable::create(std::shared_ptr<const GgufFile> file, const Te
   return table;
 }
 
-void PleTable::gather(std::span<const TokenId> tokens, size_t begin, float* out) const {
+void PleTable::gather(std::span<const TokenId> tokens, size_t begin, std::vector<uint64_t>& rows,
+                      float* out) const {
   const auto heads = static_cast<size_t>(hash_.heads());
-  std::vector<uint64_t> rows((tokens.size() - begin) * heads);
+  rows.resize((tokens.size() - begin) * heads);
   for (size_t t = begin; t < tokens.size(); ++t) {
     ngram_rows(hash_, tokens, t, std::span(rows).subspan((t - begin) * heads, heads));
   }

@@ -41,8 +41,9 @@ class PleTable {
   const PleHash& hash() const { return hash_; }
 
   // Embeddings of tokens[begin..], [tokens.size() - begin, width()]. All reads are announced to
-  // the kernel before the first is waited for.
-  void gather(std::span<const TokenId> tokens, size_t begin, float* out) const;
+  // the kernel before the first is waited for. `rows` is scratch that a caller keeps.
+  void gather(std::span<const TokenId> tokens, size_t begin, std::vector<uint64_t>& rows,
+              float* out) const;
 
  private:
   PleTable() = default;

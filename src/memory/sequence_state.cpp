@@ -49,6 +49,7 @@ Result<SequenceState> SequenceState::create(backend::Device& device, const State
   SequenceState state;
   state.device_ = &device;
   state.capacity_ = capacity;
+  state.tokens_.reserve(static_cast<size_t>(capacity));
   STRATA_ASSIGN_OR_RETURN(state.fixed_,
                           device.allocate(static_cast<size_t>(fixed_bytes(shape))));
   auto* next = state.fixed_.as<float>();

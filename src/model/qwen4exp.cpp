@@ -18,31 +18,37 @@ struct Qwen4Exp::Impl {
   Device& device;
   Config config;
   Weights weights;
-  Workspace ws;
+  Workspace ws{};
   QsaForm qsa_form = QsaForm::kHf;
-  ForwardObserver observer;
+  ForwardObserver observer{};
 
-  // One call of forward(): its items and where their rows lie.
+  // One call of forward(): its items and where their rows lie. Kept from call to call, as all host
+  // buffers here are, so that a decode step allocates nothing.
   struct Step {
     std::span<const BatchItem> items;
     std::vector<int> first_row;  // per item
     int rows = 0;
     std::vector<int> head_rows;  // rows whose logits are wanted
   };
+  Step step{};
+  std::vector<float> rope_table{};
+  std::vector<TokenId> ngram_window{};
+  std::vector<uint64_t> ngram_rows{};
+  std::vector<float> ngram_values{};
 
   Stream& stream() { return device.stream(); }
 
-  Result<Step> plan(std::span<const BatchItem> batch) const;
-  Status load_inputs(const Step& step);
-  Status load_rope(const Step& step);
-  Status inject_ngrams(const Step& step);
+  Status plan(std::span<const BatchItem> batch);
+  Status load_inputs();
+  Status load_rope();
+  Status inject_ngrams();
   Status mix(const HcWeights& hc, int rows, const float* residual, float* x, float* inject_weight);
   Status combine(int rows);
-  Status run_gdn(const Step& step, size_t layer);
-  Status run_attention(const Step& step, size_t layer);
+  Status run_gdn(size_t layer);
+  Status run_attention(size_t layer);
   Status run_moe(int rows, size_t layer);
-  Status run_layer(const Step& step, size_t layer);
-  Status run_head(const Step& step, std::vector<float>& logits);
+  Status run_layer(size_t layer);
+  Status run_head(std::vector<float>& logits);
   Status project(const WeightRef& w, const float* x, int rows, float* y) {
     return ops::matmul(stream(), {.w = w, .x = x, .y = y, .rows = rows});
   }
@@ -57,7 +63,7 @@ Result<std::unique_ptr<Qwen4Exp>> Qwen4Exp::load(std::shared_ptr<const GgufFile>
   STRATA_ASSIGN_OR_RETURN(Config config, Config::read(*file));
   STRATA_ASSIGN_OR_RETURN(Weights weights, load_weights(std::move(file), config, device));
   auto impl = std::unique_ptr<Impl>(
-      new Impl{device, std::move(config), std::move(weights), {}, QsaForm::kHf, {}});
+      new Impl{device, std::move(config), std::move(weights)});
   return std::unique_ptr<Qwen4Exp>(new Qwen4Exp(std::move(impl)));
 }
 
@@ -71,7 +77,8 @@ Result<SequenceState> Qwen4Exp::new_sequence(KvType kv_type, int64_t capacity) c
 
 Status Qwen4Exp::forward(std::span<const BatchItem> batch, std::vector<float>& logits) {
   Impl& m = *impl_;
-  STRATA_ASSIGN_OR_RETURN(const Impl::Step step, m.plan(batch));
+  STRATA_RETURN_IF_ERROR(m.plan(batch));
+  const Impl::Step& step = m.step;
   int64_t longest = 0;
   for (const BatchItem& item : batch) {
     longest = std::max(longest, item.sequence->length() + static_cast<int64_t>(item.tokens.size()));
@@ -79,15 +86,16 @@ Status Qwen4Exp::forward(std::span<const BatchItem> batch, std::vector<float>& l
   STRATA_RETURN_IF_ERROR(m.ws.reserve(m.device, m.config, step.rows,
                                       static_cast<int64_t>(step.head_rows.size()), longest));
 
-  STRATA_RETURN_IF_ERROR(m.load_inputs(step));
-  STRATA_RETURN_IF_ERROR(m.load_rope(step));
+  STRATA_RETURN_IF_ERROR(m.load_inputs());
+  STRATA_RETURN_IF_ERROR(m.load_rope());
   STRATA_RETURN_IF_ERROR(m.observe_residual(-1, step.rows));
   for (size_t layer = 0; layer < m.weights.layers.size(); ++layer) {
-    STRATA_RETURN_IF_ERROR(
-        m.run_layer(step, layer).with_context(fmt::format("layer {}", layer)));
+    if (const Status status = m.run_layer(layer); !status.ok()) {
+      return status.with_context(fmt::format("layer {}", layer));
+    }
     STRATA_RETURN_IF_ERROR(m.observe_residual(static_cast<int>(layer), step.rows));
   }
-  STRATA_RETURN_IF_ERROR(m.run_head(step, logits).with_context("head"));
+  STRATA_RETURN_IF_ERROR(m.run_head(logits).with_context("head"));
   STRATA_RETURN_IF_ERROR(m.stream().synchronize());
 
   for (const BatchItem& item : batch) {
@@ -99,8 +107,11 @@ Status Qwen4Exp::forward(std::span<const BatchItem> batch, std::vector<float>& l
   return {};
 }
 
-Result<Qwen4Exp::Impl::Step> Qwen4Exp::Impl::plan(std::span<const BatchItem> batch) const {
-  Step step{.items = batch, .first_row = {}, .rows = 0, .head_rows = {}};
+Status Qwen4Exp::Impl::plan(std::span<const BatchItem> batch) {
+  step.items = batch;
+  step.first_row.clear();
+  step.head_rows.clear();
+  step.rows = 0;
   for (const BatchItem& item : batch) {
     const auto count = static_cast<int>(item.tokens.size());
     if (count == 0) return invalid_argument("a batch item without tokens");
@@ -125,11 +136,11 @@ Result<Qwen4Exp::Impl::Step> Qwen4Exp::Impl::plan(std::span<const BatchItem> bat
     }
     step.rows += count;
   }
-  return step;
+  return {};
 }
 
 // Token embeddings, or picture embeddings in their place, copied to every stream.
-Status Qwen4Exp::Impl::load_inputs(const Step& step) {
+Status Qwen4Exp::Impl::load_inputs() {
   for (size_t i = 0; i < step.items.size(); ++i) {
     const BatchItem& item = step.items[i];
     STRATA_RETURN_IF_ERROR(device.copy_to_device(ws.ids + step.first_row[i], item.tokens.data(),
@@ -152,19 +163,19 @@ Status Qwen4Exp::Impl::load_inputs(const Step& step) {
                                       .width = config.width});
 }
 
-Status Qwen4Exp::Impl::load_rope(const Step& step) {
+Status Qwen4Exp::Impl::load_rope() {
   const auto rot = static_cast<size_t>(config.rot_dim);
-  std::vector<float> table(static_cast<size_t>(step.rows) * rot);
+  rope_table.resize(static_cast<size_t>(step.rows) * rot);
   size_t row = 0;
   for (const BatchItem& item : step.items) {
     for (size_t t = 0; t < item.tokens.size(); ++t, ++row) {
       const int text = item.sequence->next_position() + static_cast<int>(t);
       const Position position =
           item.positions.empty() ? Position{text, text, text} : item.positions[t];
-      rope_row(config, position, std::span(table).subspan(row * rot, rot));
+      rope_row(config, position, std::span(rope_table).subspan(row * rot, rot));
     }
   }
-  return device.copy_to_device(ws.rope, table.data(), table.size() * sizeof(float));
+  return device.copy_to_device(ws.rope, rope_table.data(), rope_table.size() * sizeof(float));
 }
 
 Status Qwen4Exp::Impl::observe_residual(int layer, int rows) {
@@ -205,14 +216,14 @@ Status Qwen4Exp::Impl::combine(int rows) {
                                   .width = config.width});
 }
 
-Status Qwen4Exp::Impl::run_layer(const Step& step, size_t layer) {
+Status Qwen4Exp::Impl::run_layer(size_t layer) {
   const LayerWeights& w = weights.layers[layer];
   if (static_cast<int>(layer) == config.ple_layer) {
-    STRATA_RETURN_IF_ERROR(inject_ngrams(step));
+    STRATA_RETURN_IF_ERROR(inject_ngrams());
   }
   STRATA_RETURN_IF_ERROR(mix(w.hc_attn, step.rows, ws.residual, ws.x, ws.inject_weight));
-  STRATA_RETURN_IF_ERROR(config.layer_kinds[layer] == LayerKind::kGdn ? run_gdn(step, layer)
-                                                                      : run_attention(step, layer));
+  STRATA_RETURN_IF_ERROR(config.layer_kinds[layer] == LayerKind::kGdn ? run_gdn(layer)
+                                                                      : run_attention(layer));
   STRATA_RETURN_IF_ERROR(combine(step.rows));
 
   STRATA_RETURN_IF_ERROR(mix(w.hc_ffn, step.rows, ws.residual, ws.x, ws.inject_weight));
@@ -221,7 +232,7 @@ Status Qwen4Exp::Impl::run_layer(const Step& step, size_t layer) {
 }
 
 // Hashed n-gram embedding (3.3).
-Status Qwen4Exp::Impl::inject_ngrams(const Step& step) {
+Status Qwen4Exp::Impl::inject_ngrams() {
   const PleWeights& w = weights.ple;
   const int64_t ple_width = weights.ple_table->width();
   for (size_t i = 0; i < step.items.size(); ++i) {
@@ -230,12 +241,13 @@ Status Qwen4Exp::Impl::inject_ngrams(const Step& step) {
     const auto& past = item.sequence->tokens();
     const size_t keep =
         std::min(past.size(), static_cast<size_t>(weights.ple_table->hash().ngram - 1));
-    std::vector<TokenId> window(past.end() - static_cast<ptrdiff_t>(keep), past.end());
-    window.insert(window.end(), item.tokens.begin(), item.tokens.end());
-    std::vector<float> rows(item.tokens.size() * static_cast<size_t>(ple_width));
-    weights.ple_table->gather(window, keep, rows.data());
+    ngram_window.assign(past.end() - static_cast<ptrdiff_t>(keep), past.end());
+    ngram_window.insert(ngram_window.end(), item.tokens.begin(), item.tokens.end());
+    ngram_values.resize(item.tokens.size() * static_cast<size_t>(ple_width));
+    weights.ple_table->gather(ngram_window, keep, ngram_rows, ngram_values.data());
     STRATA_RETURN_IF_ERROR(device.copy_to_device(ws.ple_rows + step.first_row[i] * ple_width,
-                                                 rows.data(), rows.size() * sizeof(float)));
+                                                 ngram_values.data(),
+                                                 ngram_values.size() * sizeof(float)));
   }
   STRATA_RETURN_IF_ERROR(project(w.key, ws.ple_rows, step.rows, ws.ple_key));
   STRATA_RETURN_IF_ERROR(project(w.value, ws.ple_rows, step.rows, ws.ple_value));
@@ -262,7 +274,7 @@ Status Qwen4Exp::Impl::inject_ngrams(const Step& step) {
 }
 
 // Gated delta net (3.5).
-Status Qwen4Exp::Impl::run_gdn(const Step& step, size_t layer) {
+Status Qwen4Exp::Impl::run_gdn(size_t layer) {
   const GdnWeights& w = weights.layers[layer].gdn;
   STRATA_RETURN_IF_ERROR(project(w.qkv, ws.x, step.rows, ws.qkv));
   STRATA_RETURN_IF_ERROR(project(w.gate, ws.x, step.rows, ws.z));
@@ -295,7 +307,7 @@ Status Qwen4Exp::Impl::run_gdn(const Step& step, size_t layer) {
 }
 
 // Attention over the cells that the indexer selects (3.6, 3.7).
-Status Qwen4Exp::Impl::run_attention(const Step& step, size_t layer) {
+Status Qwen4Exp::Impl::run_attention(size_t layer) {
   const AttentionWeights& w = weights.layers[layer].attention;
   const int ratio = config.ratios[layer];
   STRATA_RETURN_IF_ERROR(project(w.q, ws.x, step.rows, ws.q));
@@ -422,7 +434,7 @@ Status Qwen4Exp::Impl::run_moe(int rows, size_t layer) {
 }
 
 // Final mixer and vocabulary head, for the rows whose logits are wanted.
-Status Qwen4Exp::Impl::run_head(const Step& step, std::vector<float>& logits) {
+Status Qwen4Exp::Impl::run_head(std::vector<float>& logits) {
   const auto rows = static_cast<int>(step.head_rows.size());
   logits.resize(static_cast<size_t>(rows) * static_cast<size_t>(config.vocabulary));
   if (rows == 0) return {};

@@ -108,6 +108,10 @@ void* CpuStream::scratch(int worker, size_t bytes) {
   return grow(scratch_[static_cast<size_t>(worker)], bytes);
 }
 
+void CpuStream::reserve_scratch(size_t bytes) {
+  for (size_t worker = 0; worker + 1 < scratch_.size(); ++worker) grow(scratch_[worker], bytes);
+}
+
 void* CpuStream::shared_scratch(size_t bytes) { return grow(scratch_.back(), bytes); }
 
 void* CpuStream::grow(Scratch& scratch, size_t bytes) {

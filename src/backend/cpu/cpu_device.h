@@ -34,6 +34,9 @@ class CpuStream final : public Stream {
   // Memory of one worker for the duration of a loop body; grows to the largest request and is
   // reused, so a steady state allocates nothing. Aligned to 64 bytes.
   void* scratch(int worker, size_t bytes);
+  // Grows every worker's scratch now, so that which worker runs first does not decide when memory
+  // is allocated. Call before the loop.
+  void reserve_scratch(size_t bytes);
   // The same for memory that all workers of one launch share. Call before the loop.
   void* shared_scratch(size_t bytes);
 

@@ -88,6 +88,7 @@ inline Status gdn(CpuStream& stream, const GdnArgs& a) {
   stream.pool().parallel_for(static_cast<int64_t>(a.rows) * a.key_heads, [&](int64_t i, int) {
     gdn_normalise(a, channels, static_cast<int>(i / a.key_heads), static_cast<int>(i % a.key_heads));
   });
+  stream.reserve_scratch(sizeof(float) * 2 * static_cast<size_t>(a.head_dim));
   stream.pool().parallel_for(a.value_heads, [&](int64_t head, int worker) {
     auto* d = static_cast<float*>(stream.scratch(worker, sizeof(float) * 2 * a.head_dim));
     gdn_recur(a, channels, static_cast<int>(head), d, d + a.head_dim);

@@ -139,6 +139,7 @@ inline int64_t rows_per_task(int64_t n, int workers) {
 inline void product(CpuStream& stream, const WeightRef& w, const Activations& x, int64_t rows,
                     float* y, int64_t stride) {
   const int64_t per_task = rows_per_task(w.n, stream.pool().workers());
+  stream.reserve_scratch(multiply_scratch_bytes(w.k));
   stream.pool().parallel_for((w.n + per_task - 1) / per_task, [&](int64_t task, int worker) {
     const int64_t begin = task * per_task;
     multiply(w, 0, begin, std::min(w.n, begin + per_task), x, {nullptr, nullptr, nullptr, rows}, y,

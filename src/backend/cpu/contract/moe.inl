@@ -1,6 +1,7 @@
 inline Status router(CpuStream& stream, const RouterArgs& a) {
   const int64_t experts = a.w.n;
   product(stream, a.w, activations_for(stream, a.w, a.x, a.rows), a.rows, a.scratch, experts);
+  stream.reserve_scratch(sizeof(int32_t) * static_cast<size_t>(experts));
   stream.pool().parallel_for(a.rows, [&](int64_t r, int worker) {
     float* p = a.scratch + r * experts;
     float top = p[0];
@@ -67,6 +68,7 @@ inline void grouped_product(CpuStream& stream, const WeightRef& w, const ExpertG
                             const Activations& x, bool by_token, float* out, int64_t stride) {
   const int64_t per_task = rows_per_task(w.n, stream.pool().workers());
   const int64_t tasks_per_expert = (w.n + per_task - 1) / per_task;
+  stream.reserve_scratch(multiply_scratch_bytes(w.k));
   stream.pool().parallel_for(groups.busy_count * tasks_per_expert, [&](int64_t task, int worker) {
     const int32_t expert = groups.busy[task / tasks_per_expert];
     const int32_t first = groups.begin[expert];
@@ -133,6 +135,7 @@ inline Status experts(CpuStream& stream, const ExpertsArgs& a) {
 
 inline Status shared_expert_add(CpuStream& stream, const SharedExpertAddArgs& a) {
   const Activations x = activations_for(stream, a.gate, a.x, a.rows);
+  stream.reserve_scratch(multiply_scratch_bytes(a.gate.k));
   stream.pool().parallel_for(a.rows, [&](int64_t r, int worker) {
     const auto row = static_cast<int32_t>(r);
     const int32_t first = 0;

@@ -23,6 +23,7 @@ inline Status ple_inject(CpuStream& stream, const PleInjectArgs& a) {
   const int tail = (a.conv_width - 1) * a.dilation;
   float* u = a.scratch;               // [rows, wide]
   float* n = a.scratch + a.rows * wide;  // [rows, wide]
+  stream.reserve_scratch(sizeof(float) * 2 * static_cast<size_t>(a.width));
   stream.pool().parallel_for(static_cast<int64_t>(a.rows) * a.streams, [&](int64_t i, int worker) {
     auto* buffer = static_cast<float*>(
         stream.scratch(worker, sizeof(float) * 2 * static_cast<size_t>(a.width)));

@@ -69,6 +69,7 @@ inline void pool_block(const QsaPrepareArgs& a, int64_t block) {
 }
 
 inline Status qsa_prepare(CpuStream& stream, const QsaPrepareArgs& a) {
+  stream.reserve_scratch(sizeof(float) * static_cast<size_t>(a.head_dim));
   stream.pool().parallel_for(a.rows, [&](int64_t r, int worker) {
     const float* rope = a.rope + r * a.rot_dim;
     for (int h = 0; h < a.heads; ++h) {
@@ -166,6 +167,10 @@ inline int select_cells(const QsaSelectArgs& a, int64_t seen, const float* score
 }
 
 inline Status qsa_select(CpuStream& stream, const QsaSelectArgs& a) {
+  if (a.ratio > 0) {
+    const auto blocks = static_cast<size_t>((a.start + a.rows) / a.ratio);
+    stream.reserve_scratch(sizeof(int32_t) * (blocks + 1));
+  }
   stream.pool().parallel_for(a.rows, [&](int64_t r, int worker) {
     const int64_t seen = a.start + r + 1;
     if (a.ratio == 0 || seen <= a.budget + a.ratio - 1) {
@@ -279,6 +284,7 @@ class AttentionTask {
 };
 
 inline Status attention(CpuStream& stream, const AttentionArgs& a) {
+  stream.reserve_scratch(AttentionTask::scratch_bytes(a));
   stream.pool().parallel_for(static_cast<int64_t>(a.rows) * a.kv_heads, [&](int64_t i, int worker) {
     AttentionTask task(
         a, static_cast<float*>(stream.scratch(worker, AttentionTask::scratch_bytes(a))));
