@@ -1,16 +1,6 @@
 // Int8 products without vector instructions; the compiler vectorises the inner loops for the
 // baseline it has.
 
-struct RowSet {
-  const ActivationSegment* x;  // rows of segments_of(k) segments
-  const int32_t* x_rows;       // which of them; nullptr: 0, 1, ...
-  const int32_t* y_rows;       // output row of each; nullptr: 0, 1, ...
-  int64_t count;
-
-  int64_t in(int64_t i) const { return x_rows == nullptr ? i : x_rows[i]; }
-  int64_t out(int64_t i) const { return y_rows == nullptr ? i : y_rows[i]; }
-};
-
 constexpr int64_t kFewRows = 0;
 
 inline size_t few_scratch_bytes(int64_t) { return 0; }

@@ -147,17 +147,6 @@ inline void prefetch(const uint8_t* p) {
   for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(p + at);
 }
 
-// Activation rows that one set of weight rows meets, and where the results go.
-struct RowSet {
-  const ActivationSegment* x;  // rows of segments_of(k) segments
-  const int32_t* x_rows;       // which of them; nullptr: 0, 1, ...
-  const int32_t* y_rows;       // output row of each; nullptr: 0, 1, ...
-  int64_t count;
-
-  int64_t in(int64_t i) const { return x_rows == nullptr ? i : x_rows[i]; }
-  int64_t out(int64_t i) const { return y_rows == nullptr ? i : y_rows[i]; }
-};
-
 constexpr int64_t kFewRows = 4;  // activation rows up to which packing does not pay
 
 inline size_t few_scratch_bytes(int64_t k) {
