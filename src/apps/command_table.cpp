@@ -70,6 +70,19 @@ constexpr CommandSpec kCommands[kCommandCount] = {
      "strata eval model.gguf --tokens ids.txt --logits out.f32\n"
      "strata eval smaller.gguf --tokens ids.txt --compare out.f32 --json\n"
      "strata eval model.gguf --tokens ids.txt --greedy 64"},
+    {CommandId::kBench, "bench", "measure speed: prompts, decoding, memory bandwidth",
+     "[MODEL] [options]",
+     "Times prompts of several sizes, decoding after prompts of several depths, and decoding of\n"
+     "several sequences together, after a warm-up round; every round runs everything once, so that\n"
+     "a disturbance hits all alike. Prints the median of the rounds, the slowest and the fastest.\n"
+     "\n"
+     "The bandwidth of memory is measured in every round as well, by as many threads as compute.\n"
+     "For decoding the table names the bytes that a step reads (dense weights, head, the experts\n"
+     "chosen, cache and recurrent state), the rate, and its share of the bandwidth. Token ids are\n"
+     "random but the same in every run.",
+     "strata bench\n"
+     "strata bench model.gguf --prompts 512,4096 --depths 0,4096 --batch 1\n"
+     "strata bench model.gguf --prompts none --threads 8 --json > decode.json"},
 };
 
 }  // namespace

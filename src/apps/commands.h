@@ -11,5 +11,6 @@ int serve_command(const Settings& settings);
 int inspect_command(const Settings& settings);
 int tokenize_command(const Settings& settings);
 int eval_command(const Settings& settings);
+int bench_command(const Settings& settings);
 
 }  // namespace strata::apps

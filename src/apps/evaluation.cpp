@@ -1,6 +1,7 @@
 #include "apps/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/logit_stats.h"
 
@@ -16,6 +17,18 @@ model::BatchItem item(memory::SequenceState& sequence, std::span<const TokenId> 
           .positions = {},
           .next_position = 0,
           .embeddings = {}};
+}
+
+Status check_finite(const engine::LoadedModel& loaded, std::span<const float> logits,
+                    size_t first_position) {
+  const auto bad = std::find_if_not(logits.begin(), logits.end(),
+                                    [](float logit) { return std::isfinite(logit); });
+  if (bad == logits.end()) return {};
+  const auto row = static_cast<size_t>(bad - logits.begin()) /
+                   static_cast<size_t>(loaded.info.vocabulary);
+  return failed_precondition(
+      "{}: a logit of position {} is not finite; the file is damaged, fetch or convert it again",
+      loaded.info.path, first_position + row);
 }
 
 Status stop_if_asked(const EvaluationOptions& options) {
@@ -44,6 +57,7 @@ Status evaluate(engine::LoadedModel& loaded, std::span<const TokenId> tokens,
       const model::BatchItem batch =
           item(sequence, tokens.subspan(begin, rows), model::LogitsOf::kEveryToken);
       STRATA_RETURN_IF_ERROR(loaded.model->forward({&batch, 1}, logits));
+      STRATA_RETURN_IF_ERROR(check_finite(loaded, logits, begin));
       const size_t following = std::min(rows, window_end - begin - 1);
       STRATA_RETURN_IF_ERROR(visit({.first = begin,
                                     .rows = rows,
@@ -68,9 +82,10 @@ Result<std::vector<TokenId>> continue_greedily(engine::LoadedModel& loaded,
   STRATA_ASSIGN_OR_RETURN(memory::SequenceState sequence,
                           loaded.model->new_sequence(options.kv_type, static_cast<int64_t>(total)));
   std::vector<float> logits;
-  const auto read = [&](std::span<const TokenId> part) {
+  const auto read = [&](std::span<const TokenId> part) -> Status {
     const model::BatchItem batch = item(sequence, part, model::LogitsOf::kLastToken);
-    return loaded.model->forward({&batch, 1}, logits);
+    STRATA_RETURN_IF_ERROR(loaded.model->forward({&batch, 1}, logits));
+    return check_finite(loaded, logits, static_cast<size_t>(sequence.length()) - 1);
   };
   for (size_t begin = 0; begin < tokens.size();) {
     STRATA_RETURN_IF_ERROR(stop_if_asked(options));

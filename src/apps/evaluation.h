@@ -30,12 +30,13 @@ struct LogitChunk {
   std::span<const TokenId> next;
 };
 
-// Fails with kCancelled when asked to stop, or as `visit` does.
+// Fails with kCancelled when asked to stop, on a logit that is not finite, or as `visit` does.
 Status evaluate(engine::LoadedModel& loaded, std::span<const TokenId> tokens,
                 const EvaluationOptions& options,
                 const std::function<Status(const LogitChunk&)>& visit);
 
-// The `count` most probable tokens after `tokens`, each chosen given those before it.
+// The `count` most probable tokens after `tokens`, each chosen given those before it. Fails as
+// evaluate() does.
 Result<std::vector<TokenId>> continue_greedily(engine::LoadedModel& loaded,
                                                std::span<const TokenId> tokens, int count,
                                                const EvaluationOptions& options);

@@ -40,6 +40,7 @@ int dispatch(CommandId id, const Settings& settings) {
     case CommandId::kInspect: return inspect_command(settings);
     case CommandId::kTokenize: return tokenize_command(settings);
     case CommandId::kEval: return eval_command(settings);
+    case CommandId::kBench: return bench_command(settings);
   }
   return kUsageError;
 }

@@ -56,6 +56,24 @@ Result<int64_t> read_whole(std::string_view text, int64_t least, int64_t most) {
   return *value;
 }
 
+Result<std::vector<int>> read_whole_list(std::string_view text, int least, int most,
+                                         size_t longest) {
+  std::vector<int> values;
+  if (text == "none") return values;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const auto value = parse<int>(text.substr(begin, comma - begin));
+    if (!value || *value < least || *value > most || values.size() == longest) {
+      return invalid_argument(
+          "expected none, or up to {} whole numbers from {} to {} separated by commas, got {}",
+          longest, least, most, in_quotes(text));
+    }
+    values.push_back(*value);
+    begin = comma + 1;
+  }
+  return values;
+}
+
 Result<uint64_t> read_unsigned(std::string_view text) {
   const auto value = parse<uint64_t>(text);
   if (!value) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "backend/kernel_table.h"
 #include "base/status.h"
@@ -16,6 +17,9 @@
 namespace strata::apps {
 
 Result<int64_t> read_whole(std::string_view text, int64_t least, int64_t most);
+// Whole numbers separated by commas, at most `longest` of them; "none" gives an empty list.
+Result<std::vector<int>> read_whole_list(std::string_view text, int least, int most,
+                                         size_t longest);
 Result<uint64_t> read_unsigned(std::string_view text);
 
 struct RealRange {

@@ -14,16 +14,19 @@ namespace {
 using enum CommandId;
 
 constexpr CommandSet kEverything =
-    in(kRun) | in(kChat) | in(kServe) | in(kInspect) | in(kTokenize) | in(kEval);
+    in(kRun) | in(kChat) | in(kServe) | in(kInspect) | in(kTokenize) | in(kEval) | in(kBench);
 constexpr CommandSet kAnswering = in(kRun) | in(kChat);
 constexpr CommandSet kEngine = in(kRun) | in(kChat) | in(kServe);
-constexpr CommandSet kComputing = kEngine | in(kEval);
+constexpr CommandSet kComputing = kEngine | in(kEval) | in(kBench);
 
 constexpr int kMaxContext = 1 << 24;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxChunk = 1 << 16;
 constexpr int kMaxTokens = 1 << 30;
 constexpr int kMaxBodyMib = 4096;
+constexpr int kMaxBatch = 256;
+constexpr int kMaxRepeat = 1000;
+constexpr size_t kMaxList = 32;
 constexpr RealRange kShare = {.least = 0, .most = 1, .open_below = true};
 constexpr RealRange kPenalty = {.least = -2, .most = 2};
 
@@ -42,6 +45,12 @@ Status store(Result<T> value, std::optional<Field>& field) {
 Status store_name(const std::string& value, std::string& field) {
   if (value.empty()) return invalid_argument("expected a name, got nothing");
   field = value;
+  return {};
+}
+
+// Whole numbers separated by commas; "none" is none of them.
+Status store_list(const std::string& value, int least, int most, std::vector<int>& field) {
+  STRATA_ASSIGN_OR_RETURN(field, read_whole_list(value, least, most, kMaxList));
   return {};
 }
 
@@ -80,7 +89,7 @@ constexpr Visibility kDiagnostic = Visibility::kDiagnostic;
 // clang-format off
 constexpr OptionSpec kOptions[] = {
     // Arguments by position.
-    {"MODEL", "MODEL", kAnswering | in(kServe) | in(kTokenize) | in(kEval), "",
+    {"MODEL", "MODEL", kComputing | in(kTokenize), "",
      "a GGUF file, or any shard of a split one; without it the embedded model strata-tiny is used",
      kVisible, false, [](S& s, const V& v) { return store_name(v, s.model); }},
     {"FILE", "FILE", in(kInspect), "",
@@ -250,27 +259,42 @@ constexpr OptionSpec kOptions[] = {
        return store(read_choice(v, kKinds), s.float_activations);
      }},
 
+    // Measuring speed.
+    {"--prompts", "LIST", in(kBench), "128,512,4096", "sizes of the prompts, in tokens, or none",
+     kVisible, false, [](S& s, const V& v) { return store_list(v, 1, kMaxContext, s.prompts); }},
+    {"--depths", "LIST", in(kBench), "0,512",
+     "tokens that stand before those decoded, or none; --batch uses the first depth", kVisible,
+     false, [](S& s, const V& v) { return store_list(v, 0, kMaxContext, s.depths); }},
+    {"--batch", "LIST", in(kBench), "1,2,4,8", "sequences decoded together, or none", kVisible,
+     false, [](S& s, const V& v) { return store_list(v, 1, kMaxBatch, s.batch); }},
+    {"--steps", "N", in(kBench), "32", "tokens decoded by each sequence in a round", kVisible, false,
+     [](S& s, const V& v) { return store(read_whole(v, 1, kMaxTokens), s.steps); }},
+    {"--repeat", "N", in(kBench), "3", "rounds that count, after one that does not", kVisible, false,
+     [](S& s, const V& v) { return store(read_whole(v, 1, kMaxRepeat), s.repeat); }},
+
     // Computing.
-    {"-c,--context", "N", kComputing, "0",
+    {"-c,--context", "N", kEngine | in(kEval), "0",
      "tokens a session can hold; 0 is what the model was trained for", kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 0, kMaxContext), s.engine.context); }},
     {"-t,--threads", "N", kComputing, "0", "threads that compute; 0 is one per usable CPU",
      kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 0, kMaxThreads), s.engine.workers); }},
-    {"--kv", "TYPE", kEngine, "f16", "how keys and values are kept: f16 or f32", kVisible, false,
+    {"--kv", "TYPE", kEngine | in(kBench), "f16", "how keys and values are kept: f16 or f32", kVisible, false,
      [](S& s, const V& v) { return store_kv_type(v, s.engine.kv_type); }},
     {"--kv", "TYPE", in(kEval), "f32", "how keys and values are kept: f16 or f32", kVisible, false,
      [](S& s, const V& v) { return store_kv_type(v, s.engine.kv_type); }},
-    {"--prompt-chunk", "N", kEngine, "512", "prompt tokens computed at a time", kVisible, false,
+    {"--prompt-chunk", "N", kEngine | in(kBench), "512", "prompt tokens computed at a time", kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 1, kMaxChunk), s.engine.prompt_chunk); }},
     {"--chunk", "N", in(kEval), "512", "tokens computed at a time, fewer where memory asks for it",
      kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 1, kMaxChunk), s.engine.prompt_chunk); }},
 
     // Output and help.
-    {"--json", "", in(kInspect) | in(kEval), "", "print the result as JSON", kVisible, false,
+    {"--json", "", in(kInspect) | in(kEval) | in(kBench), "", "print the result as JSON", kVisible, false,
      [](S& s, const V&) { s.json = true; return Status(); }},
-    {"-q,--quiet", "", kAnswering | in(kEval), "", "no progress and no statistics", kVisible, false,
+    {"--csv", "", in(kBench), "", "print the result as comma-separated values", kVisible, false,
+     [](S& s, const V&) { s.csv = true; return Status(); }},
+    {"-q,--quiet", "", kAnswering | in(kEval) | in(kBench), "", "no progress and no statistics", kVisible, false,
      [](S& s, const V&) { s.quiet = true; return Status(); }},
     {"-h,--help", "", kEverything, "", "show this help", kVisible, false,
      [](S& s, const V&) { s.help = true; return Status(); }},
@@ -293,7 +317,8 @@ constexpr OptionSpec kOptions[] = {
      }},
     {"--show-special", "", kAnswering, "", "show control tokens in the answer", kDiagnostic, false,
      [](S& s, const V&) { s.show_special = true; return Status(); }},
-    {"--log-level", "LEVEL", kAnswering | in(kInspect) | in(kTokenize) | in(kEval), "warn",
+    {"--log-level", "LEVEL",
+     kAnswering | in(kInspect) | in(kTokenize) | in(kEval) | in(kBench), "warn",
      "what is logged to standard error: debug, info, warn, error or off", kDiagnostic, false,
      [](S& s, const V& v) { return store_log_level(v, s.log_level); }},
     {"--log-level", "LEVEL", in(kServe), "info",

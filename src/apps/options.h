@@ -63,6 +63,14 @@ struct Settings {
   std::string compare_file;
   std::optional<int> greedy;
   bool float_activations = false;
+
+  // bench
+  std::vector<int> prompts;
+  std::vector<int> depths;
+  std::vector<int> batch;
+  int steps = 0;
+  int repeat = 0;
+  bool csv = false;
 };
 
 enum class Visibility {

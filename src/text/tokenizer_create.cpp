@@ -117,7 +117,8 @@ Result<MergeTable> read_merges(const TokenizerSpec& spec, const IdsByText& ids) 
     joined.assign(left).append(right);
     TokenId parts[3];
     const std::string_view texts[3] = {left, right, joined};
-    for (int part = 0; part < 3; ++part) {
+    const auto result = ids.find(joined);
+    for (int part = 0; part < 2; ++part) {
       const auto found = ids.find(texts[part]);
       if (found == ids.end()) {
         return bad_vocabulary(fmt::format("merge {} ({}) needs {}, which is no token", i,
@@ -125,6 +126,9 @@ Result<MergeTable> read_merges(const TokenizerSpec& spec, const IdsByText& ids) 
       }
       parts[part] = found->second;
     }
+    // A merge that builds no token can never apply; vocabularies in the wild carry a few.
+    if (result == ids.end()) continue;
+    parts[2] = result->second;
     const auto built = static_cast<TokenType>(spec.types[parts[2]]);
     if (!in_byte_alphabet(built) && built != TokenType::kUserDefined) {
       return bad_vocabulary(fmt::format("merge {} ({}) builds {}, which must not come from text", i,

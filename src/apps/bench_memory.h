@@ -1,0 +1,39 @@
+// The bandwidth that reading weights can hope for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/device.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
+
+namespace strata::apps {
+
+class MemoryMeter {
+ public:
+  // Takes a buffer of at least 256 MiB and four times the last-level caches, within a quarter of
+  // memory, on a device that computes on host memory. The device must outlive the meter.
+  static Result<std::unique_ptr<MemoryMeter>> create(backend::Device& device);
+
+  // Reads the buffer once, front to back, with as many threads as the device computes with.
+  void pass();
+
+  int64_t buffer_bytes() const { return static_cast<int64_t>(buffer_.size()); }
+  int64_t cache_bytes() const { return cache_bytes_; }  // last-level caches; 0: not known
+  int passes() const { return passes_; }
+  double best() const { return best_; }  // bytes per second of the fastest pass; 0 before the first
+
+ private:
+  MemoryMeter(backend::Buffer buffer, int workers, int64_t cache_bytes);
+
+  backend::Buffer buffer_;
+  ThreadPool pool_;
+  std::vector<uint64_t> sums_;  // keep the compiler from leaving the reads out
+  int64_t cache_bytes_ = 0;
+  int passes_ = 0;
+  double best_ = 0;
+};
+
+}  // namespace strata::apps

@@ -1,0 +1,5 @@
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/bench_test.py)
+set_tests_properties(bench PROPERTIES
+  LABELS e2e TIMEOUT 120
+  ENVIRONMENT "STRATA_BINARY=$<TARGET_FILE:strata>;PYTHONDONTWRITEBYTECODE=1")
