@@ -24,12 +24,16 @@ STRATA_CONTRACT inline float round_even(float x) {
   return (x + magic) - magic;
 }
 
-// e^x, relative error below 2e-7 on [-87, 88]; arguments outside are clamped to that range.
-// Cody-Waite reduction by ln 2 in two parts, then the Taylor polynomial of degree 7 on
+// e^x, relative error below 2e-7 on [-87, 88]; arguments outside are clamped to that range, NaN
+// stays NaN. Cody-Waite reduction by ln 2 in two parts, then the Taylor polynomial of degree 7 on
 // [-ln2/2, ln2/2].
 STRATA_CONTRACT inline float exp(float x) {
-  x = min(max(x, -87.0f), 88.0f);
-  const float n = round_even(x * 1.44269504f);
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  // The sum's low bits hold the rounded quotient, which also forms the exponent.
+  const float magic = 12582912.0f;  // 1.5 * 2^23
+  const float shifted = x * 1.44269504f + magic;
+  const float n = shifted - magic;
   float r = fma(n, -0.693359375f, x);
   r = fma(n, 2.12194440e-4f, r);
   float p = 1.98412698e-4f;
@@ -40,8 +44,9 @@ STRATA_CONTRACT inline float exp(float x) {
   p = fma(p, r, 0.5f);
   p = fma(p, r, 1.0f);
   p = fma(p, r, 1.0f);
-  const auto exponent = static_cast<uint32_t>(static_cast<int32_t>(n) + 127) << 23;
-  return p * quant::float_from_bits(exponent);
+  const uint32_t exponent =
+      quant::bits_from_float(shifted) - quant::bits_from_float(magic) + 127u;
+  return p * quant::float_from_bits(exponent << 23);
 }
 
 STRATA_CONTRACT inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }

@@ -49,7 +49,7 @@ Result<PreparedRequest> prepare_generation(GenerateRequest request, const Loaded
 
 Generation::Generation(LoadedModel& loaded, memory::SequenceState& sequence, int prompt_chunk,
                        PreparedRequest prepared, EventSink sink,
-                       const std::atomic<bool>& cancelled)
+                       const std::atomic<bool>& cancelled, std::function<void()> on_step)
     : loaded_(loaded),
       sequence_(sequence),
       prompt_chunk_(prompt_chunk),
@@ -57,7 +57,8 @@ Generation::Generation(LoadedModel& loaded, memory::SequenceState& sequence, int
       sampler_(std::move(prepared.sampling), loaded.text->valid_tokens()),
       stop_(std::move(prepared.stop)),
       sink_(std::move(sink)),
-      cancelled_(cancelled) {}
+      cancelled_(cancelled),
+      on_step_(std::move(on_step)) {}
 
 void Generation::run() {
   usage_.prompt_tokens = static_cast<int>(request_.prompt.size());
@@ -73,12 +74,18 @@ void Generation::run() {
   }
 }
 
+Status Generation::begin_step() {
+  on_step_();
+  if (cancelled_.load(std::memory_order_relaxed)) return {StatusCode::kCancelled, "cancelled"};
+  return {};
+}
+
 Status Generation::read_prompt() {
   STRATA_RETURN_IF_ERROR(sequence_.reset());
   const std::span<const TokenId> prompt = request_.prompt;
   for (const TokenId id : prompt) sampler_.accept(id, TokenOrigin::kPrompt);
   for (size_t begin = 0; begin < prompt.size();) {
-    if (cancelled_.load(std::memory_order_relaxed)) return {StatusCode::kCancelled, "cancelled"};
+    STRATA_RETURN_IF_ERROR(begin_step());
     const size_t count = std::min(prompt.size() - begin, static_cast<size_t>(prompt_chunk_));
     const bool last = begin + count == prompt.size();
     const model::BatchItem item{.sequence = &sequence_,
@@ -98,7 +105,7 @@ Status Generation::read_prompt() {
 
 Status Generation::decode() {
   for (;;) {
-    if (cancelled_.load(std::memory_order_relaxed)) return {StatusCode::kCancelled, "cancelled"};
+    STRATA_RETURN_IF_ERROR(begin_step());
     if (request_.max_tokens && usage_.completion_tokens >= *request_.max_tokens) {
       finish(FinishReason::kLength);
       return {};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 
 #include "engine/engine.h"
@@ -27,14 +28,18 @@ Result<PreparedRequest> prepare_generation(GenerateRequest request, const Loaded
 
 class Generation {
  public:
-  // All references must outlive the run. `cancelled` may be set from any thread.
+  // All references must outlive the run. `cancelled` may be set from any thread. `on_step` is called
+  // before every forward call, on the thread of run().
   Generation(LoadedModel& loaded, memory::SequenceState& sequence, int prompt_chunk,
-             PreparedRequest prepared, EventSink sink, const std::atomic<bool>& cancelled);
+             PreparedRequest prepared, EventSink sink, const std::atomic<bool>& cancelled,
+             std::function<void()> on_step);
 
   // Runs to the end. The sink gets exactly one Finished or Failed, as its last event.
   void run();
 
  private:
+  // kCancelled once the request has been called off.
+  Status begin_step();
   Status read_prompt();
   Status decode();
   // Takes the chosen token into text and events. True when the answer is complete.
@@ -51,6 +56,7 @@ class Generation {
   StopMatcher stop_;
   EventSink sink_;
   const std::atomic<bool>& cancelled_;
+  std::function<void()> on_step_;
 
   text::Utf8Stream utf8_;
   std::vector<float> logits_;

@@ -1,8 +1,10 @@
 #include "engine/local_engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -123,7 +125,7 @@ class LocalEngine final : public Engine {
         job->sink(Finished{FinishReason::kCancelled, {}, {}});
       } else {
         Generation(*loaded_, *sequence_, options_.prompt_chunk, std::move(job->prepared),
-                   std::move(job->sink), job->ticket->cancelled)
+                   std::move(job->sink), job->ticket->cancelled, [this] { drop_cancelled(); })
             .run();
       }
       const std::lock_guard lock(mutex_);
@@ -135,6 +137,21 @@ class LocalEngine final : public Engine {
       waiting.swap(queue_);
     }
     for (Job& job : waiting) job.sink(Finished{FinishReason::kCancelled, {}, {}});
+  }
+
+  // Whoever has left must not hold a place in the queue until the running request ends.
+  void drop_cancelled() {
+    std::vector<Job> dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto stays = [](const Job& job) {
+        return !job.ticket->cancelled.load(std::memory_order_relaxed);
+      };
+      const auto first = std::stable_partition(queue_.begin(), queue_.end(), stays);
+      std::move(first, queue_.end(), std::back_inserter(dropped));
+      queue_.erase(first, queue_.end());
+    }
+    for (Job& job : dropped) job.sink(Finished{FinishReason::kCancelled, {}, {}});
   }
 
   Status load() {

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "engine/sampler.h"
 #include "engine/sampling_defaults.h"
 
 namespace strata::engine {
@@ -77,6 +78,13 @@ Result<ModelText> ModelText::read(const GgufFile& file) {
   }
   STRATA_ASSIGN_OR_RETURN(const SamplingParams from_file, read_sampling(file));
   out.sampling_defaults_ = with_defaults(from_file, model_defaults());
+  SamplingParams checked = out.sampling_defaults_;
+  checked.seed = 0;
+  const auto usable = resolve(checked, {}, out.tokenizer_->vocab_size());
+  if (!usable.ok()) {
+    return failed_precondition("{}: the general.sampling keys are unusable: {}", file.path(),
+                               usable.status().message());
+  }
   return out;
 }
 

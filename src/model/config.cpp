@@ -61,9 +61,18 @@ Status read_attention(const GgufFile& file, Config& c) {
   if (sections) {
     if (sections->size() < 3) return bad(file, "rope.dimension_sections", "needs 3 entries");
     std::copy_n(sections->begin(), 3, c.rope_sections.begin());
+    for (const int section : c.rope_sections) {
+      if (section < 0 || section > c.rot_dim / 2) {
+        return bad(file, "rope.dimension_sections",
+                   fmt::format("holds {}, expected 0 to {} rotated pairs", section, c.rot_dim / 2));
+      }
+    }
   }
 
   STRATA_ASSIGN_OR_RETURN(const auto scale, file.find<float>(full_key("attention.scale")));
+  if (scale && *scale < 0.0f) {
+    return bad(file, "attention.scale", fmt::format("is {}, expected 0 or more", *scale));
+  }
   c.attention_scale = scale && *scale != 0.0f
                           ? *scale
                           : 1.0f / std::sqrt(static_cast<float>(c.head_dim));

@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace strata::model {
@@ -60,7 +61,7 @@ class Loader {
       list += (i == 0 ? "" : "; ") + problems_[i];
     }
     if (problems_.size() > kShown) list += fmt::format("; and {} more", problems_.size() - kShown);
-    return failed_precondition("{}: not a complete qwen4exp model: {}", file_.path(), list);
+    return failed_precondition("{}: not a usable qwen4exp model: {}", file_.path(), list);
   }
 
  private:
@@ -102,12 +103,24 @@ class Loader {
   const float* floats(const TensorInfo& tensor) {
     const auto bytes = file_.data(tensor);
     const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % alignof(float) == 0;
+    const auto count = static_cast<size_t>(tensor.elems());
     if (tensor.type == QuantType::kF32 && aligned) {
+      check_finite(tensor, {reinterpret_cast<const float*>(bytes.data()), count});
       return static_cast<const float*>(place(tensor));
     }
-    std::vector<float> values(static_cast<size_t>(tensor.elems()));
+    std::vector<float> values(count);
     decode_row(tensor.type, bytes.data(), values.data(), tensor.elems());
+    check_finite(tensor, values);
     return static_cast<const float*>(upload(values.data(), values.size() * sizeof(float)));
+  }
+
+  // One bad norm or bias spoils every token, and later stages may hide where it came from.
+  void check_finite(const TensorInfo& tensor, std::span<const float> values) {
+    const auto bad = std::find_if_not(values.begin(), values.end(),
+                                      [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) return;
+    problems_.push_back(fmt::format("value {} of tensor {} is not finite", bad - values.begin(),
+                                    tensor.name));
   }
 
   // "X.scale" beside "X.weight": one factor, or one per expert (2.7).

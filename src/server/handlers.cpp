@@ -76,6 +76,34 @@ Result<std::vector<TokenId>> tokens_of(const engine::Engine& engine, const Promp
   return tokens;
 }
 
+// The request field that a chat template refused: the variable without which the chat renders, else
+// the messages. `body` tells whether a variable was a field of its own.
+std::string refused_field(const engine::Engine& engine, const engine::ChatRequest& chat,
+                          const Json& body) {
+  constexpr size_t kMaxTried = 8;
+  if (!chat.template_kwargs.is_object() || chat.template_kwargs.size() > kMaxTried) {
+    return "messages";
+  }
+  for (const auto& [name, value] : chat.template_kwargs.items()) {
+    engine::ChatRequest without = chat;
+    without.template_kwargs.erase(name);
+    if (!engine.render_chat(without).ok()) continue;
+    return body.contains(name) ? name
+                               : fmt::format("chat_template_kwargs.{}",
+                                             valid_utf8(std::string_view(name).substr(0, 64)));
+  }
+  return "messages";
+}
+
+Result<engine::RenderedChat> render(const engine::Engine& engine, const engine::ChatRequest& chat,
+                                    const Json& body) {
+  Result<engine::RenderedChat> rendered = engine.render_chat(chat);
+  const Status status = rendered.status();
+  if (status.code() != StatusCode::kInvalidArgument || !status.field().empty()) return rendered;
+  const std::string field = refused_field(engine, chat, body);
+  return field_error(field, status.message());
+}
+
 // Id of the token that closes a think block, when the vocabulary has one.
 std::optional<TokenId> think_close_token(const engine::Engine& engine) {
   const auto tokens = engine.tokenize("</think>", true);
@@ -87,7 +115,7 @@ Result<Generation> prepare_chat(const HandlerContext& context, const Json& body)
   engine::Engine& engine = context.engine;
   STRATA_ASSIGN_OR_RETURN(ChatCompletionRequest parsed,
                           parse_chat_completion(body, facts_of(engine)));
-  STRATA_ASSIGN_OR_RETURN(engine::RenderedChat chat, engine.render_chat(parsed.chat));
+  STRATA_ASSIGN_OR_RETURN(engine::RenderedChat chat, render(engine, parsed.chat, body));
   STRATA_RETURN_IF_ERROR(check_length(engine, chat.tokens.size(), "messages"));
   ChatAnswerOptions options;
   options.starts_in_reasoning = chat.starts_in_reasoning;
@@ -164,7 +192,7 @@ Result<Json> detokenize(const HandlerContext& context, const Json& body) {
 
 Result<Json> apply_template(const HandlerContext& context, const Json& body) {
   STRATA_ASSIGN_OR_RETURN(const auto chat, parse_chat_prompt(body));
-  STRATA_ASSIGN_OR_RETURN(const auto rendered, context.engine.render_chat(chat));
+  STRATA_ASSIGN_OR_RETURN(const auto rendered, render(context.engine, chat, body));
   return Json{{"prompt", valid_utf8(rendered.text)}};
 }
 

@@ -18,14 +18,14 @@ class DomBuilder final : public nlohmann::json_sax<Json> {
   Json take() { return std::move(root_); }
   const Status& status() const { return status_; }
 
-  bool null() override { return put(Json(nullptr)) != nullptr; }
-  bool boolean(bool value) override { return put(Json(value)) != nullptr; }
-  bool number_integer(number_integer_t value) override { return put(Json(value)) != nullptr; }
-  bool number_unsigned(number_unsigned_t value) override { return put(Json(value)) != nullptr; }
+  bool null() override { return scalar(Json(nullptr)); }
+  bool boolean(bool value) override { return scalar(Json(value)); }
+  bool number_integer(number_integer_t value) override { return scalar(Json(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return scalar(Json(value)); }
   bool number_float(number_float_t value, const string_t&) override {
-    return put(Json(value)) != nullptr;
+    return scalar(Json(value));
   }
-  bool string(string_t& value) override { return put(Json(std::move(value))) != nullptr; }
+  bool string(string_t& value) override { return scalar(Json(std::move(value))); }
   bool binary(binary_t&) override { return false; }
 
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -34,7 +34,7 @@ class DomBuilder final : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& value) override {
-    key_ = std::move(value);
+    levels_.back().key = std::move(value);
     return true;
   }
 
@@ -57,35 +57,61 @@ class DomBuilder final : public nlohmann::json_sax<Json> {
       reason = "the text ends too early";
     } else if (what.find("UTF-8") != std::string_view::npos) {
       reason = "bytes that are not UTF-8";
+    } else if (what.find("surrogate") != std::string_view::npos) {
+      reason = "half of a surrogate pair";
     } else if (error.id == 406) {
       reason = "a number too large to represent";
     }
-    status_ = invalid_argument("The request body is not valid JSON: {} at line {}, column {}.",
-                               reason, line, column);
+    status_ = Status(
+        StatusCode::kInvalidArgument,
+        fmt::format("The request body is not valid JSON: {} at line {}, column {}.", reason, line,
+                    column),
+        path());
     return false;
   }
 
  private:
+  static constexpr size_t kPathKeyBytes = 64;  // of each key that a path shows
+  static constexpr size_t kPathBytes = 256;
+
+  // The field that is being read, e.g. "messages[0].content"; empty at the top.
+  std::string path() const {
+    std::string path;
+    for (const Level& level : levels_) {
+      if (path.size() > kPathBytes) break;
+      if (level.value->is_array()) {
+        path += fmt::format("[{}]", level.done);
+      } else if (level.key) {
+        path += fmt::format("{}{}", path.empty() ? "" : ".",
+                            valid_utf8(std::string_view(*level.key).substr(0, kPathKeyBytes)));
+      }
+    }
+    return path;
+  }
+
   struct Level {
     Json* value;
     std::unordered_map<std::string, size_t> index;  // used beyond kLinearKeys keys
+    std::optional<std::string> key;  // of an object: the member whose value is being read
+    size_t done = 0;                 // of an array: elements read
   };
 
-  // Where in the open object the member `key_` lives; a fresh null when it is new.
+  // Where in the open object the member `level.key` lives; a fresh null when it is new.
   Json* member(Level& level) {
     auto& items = level.value->get_ref<Json::object_t&>();
+    const std::string& key = *level.key;
     if (items.size() < kLinearKeys) {
       for (auto& [name, value] : items) {
-        if (name == key_) return &value;
+        if (name == key) return &value;
       }
     } else {
       if (level.index.empty()) {
         for (size_t i = 0; i < items.size(); ++i) level.index.emplace(items.begin()[i].first, i);
       }
-      const auto [found, fresh] = level.index.emplace(key_, items.size());
+      const auto [found, fresh] = level.index.emplace(key, items.size());
       if (!fresh) return &items.begin()[found->second].second;
     }
-    items.push_back({std::move(key_), Json(nullptr)});
+    items.push_back({key, Json(nullptr)});
     return &items.back().second;
   }
 
@@ -109,6 +135,19 @@ class DomBuilder final : public nlohmann::json_sax<Json> {
     return place;
   }
 
+  // The newest value of the innermost container is complete.
+  void finish_value() {
+    if (levels_.empty()) return;
+    levels_.back().key.reset();
+    ++levels_.back().done;
+  }
+
+  bool scalar(Json value) {
+    if (put(std::move(value)) == nullptr) return false;
+    finish_value();
+    return true;
+  }
+
   bool open(Json container) {
     if (levels_.size() >= limits_.max_depth) {
       status_ = invalid_argument("The request body is nested more than {} levels deep.",
@@ -117,12 +156,13 @@ class DomBuilder final : public nlohmann::json_sax<Json> {
     }
     Json* place = put(std::move(container));
     if (place == nullptr) return false;
-    levels_.push_back({place, {}});
+    levels_.push_back({place, {}, {}, 0});
     return true;
   }
 
   bool close() {
     levels_.pop_back();
+    finish_value();
     return true;
   }
 
@@ -130,7 +170,6 @@ class DomBuilder final : public nlohmann::json_sax<Json> {
   const JsonLimits& limits_;
   Json root_;
   std::vector<Level> levels_;
-  std::string key_;
   size_t values_ = 0;
   Status status_;
 };

@@ -21,8 +21,9 @@ struct JsonLimits {
 };
 
 // The document in `text`. Keys keep their order; of equal keys the last one wins. Fails with
-// kInvalidArgument on malformed JSON, invalid UTF-8 and documents beyond the limits. Time is linear
-// in the text, also for objects of many keys.
+// kInvalidArgument on malformed JSON, invalid UTF-8 and documents beyond the limits; the field is
+// the path of the value in which the text went wrong, if there is one. Time is linear in the text,
+// also for objects of many keys.
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 // Compact text of `value`. Never throws: bytes that are not UTF-8 become U+FFFD.

@@ -6,7 +6,7 @@
 namespace strata::server {
 namespace {
 
-constexpr int kMaxProbs = 100;
+constexpr int kMaxProbs = 20;  // the engine offers no more
 
 Json prob(const engine::TopLogprob& one) {
   Json out = Json::object();

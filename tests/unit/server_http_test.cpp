@@ -249,6 +249,13 @@ TEST_F(ServerTest, RefusalsOfTheEngineKeepTheirMeaning) {
   reply = post(kChat, chat_body("\"stream\":true"));
   EXPECT_EQ(reply.status, 400);
   EXPECT_NE(reply.body.find("The template says no."), std::string::npos);
+  // A template knows no request fields; the server finds out which one it was.
+  engine_.set_render_error(Status(StatusCode::kInvalidArgument, "The template says no."));
+  for (const char* path : {kChat, "/apply-template"}) {
+    reply = post(path, chat_body("\"reasoning_effort\":\"low\""));
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_EQ(reply.json()["error"]["param"], "messages");
+  }
   engine_.set_render_error(std::nullopt);
   expect_alive();
 }

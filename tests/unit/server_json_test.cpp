@@ -23,6 +23,31 @@ TEST(JsonInput, RefusesWhatIsNotJsonWithThePlace) {
   EXPECT_NE(parse_json("").status().message().find("empty"), std::string::npos);
 }
 
+TEST(JsonInput, NamesTheFieldInWhichTheTextWentWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{\"temperature\":1e999}", "temperature"},
+      {"{\"a\":1,\"temperature\":NaN}", "temperature"},
+      {"{\"messages\":[{\"role\":\"user\",\"content\":\"\xFF\"}]}", "messages[0].content"},
+      {"{\"messages\":[{\"a\":[]},{\"a\":{\"b\":1},\"content\":\"\\ud800\"}]}", "messages[1].content"},
+      {"{\"logit_bias\":{\"5\":-1e999}}", "logit_bias.5"},
+      {"{\"stop\":[\"a\",[1,2],\"b", "stop[2]"},
+      {"{\"a\":1,", ""},
+      {"{\"a\":{\"b\":1} \"c\":2}", ""},
+      {"{\"a\":{\"b\":1},\"\xFF\":2}", ""},
+      {"1e999", ""},
+  };
+  for (const auto& [text, field] : cases) {
+    const auto result = parse_json(text);
+    ASSERT_FALSE(result.ok()) << text;
+    EXPECT_EQ(result.status().field(), field) << text;
+  }
+  EXPECT_NE(parse_json("[\"\\ud800\"]").status().message().find("surrogate"), std::string::npos);
+
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "{\"" + std::string(5000, 'k') + "\":";
+  EXPECT_LT(parse_json(deep).status().field().size(), 1000u);
+}
+
 TEST(JsonInput, RefusesDeepNestingQuicklyAndKeepsAllowedDepth) {
   const auto begin = std::chrono::steady_clock::now();
   for (const char* unit : {"[", "{\"a\":"}) {

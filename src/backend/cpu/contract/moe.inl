@@ -7,7 +7,11 @@ inline Status router(CpuStream& stream, const RouterArgs& a) {
     float top = p[0];
     for (int64_t e = 1; e < experts; ++e) top = numeric::max(top, p[e]);
     // The softmax denominator cancels in the renormalised weights.
-    for (int64_t e = 0; e < experts; ++e) p[e] = numeric::exp(p[e] - top);
+    float poison = 0.0f;  // NaN when any probability is: an expert not chosen must not hide it
+    for (int64_t e = 0; e < experts; ++e) {
+      p[e] = numeric::exp(p[e] - top);
+      poison += p[e] * 0.0f;
+    }
     auto* order = static_cast<int32_t*>(
         stream.scratch(worker, sizeof(int32_t) * static_cast<size_t>(experts)));
     std::iota(order, order + experts, 0);
@@ -18,7 +22,7 @@ inline Status router(CpuStream& stream, const RouterArgs& a) {
     for (int j = 0; j < a.used; ++j) sum += p[order[j]];
     for (int j = 0; j < a.used; ++j) {
       a.ids[r * a.used + j] = order[j];
-      a.weights[r * a.used + j] = p[order[j]] / sum;
+      a.weights[r * a.used + j] = p[order[j]] / sum + poison;
     }
   });
   return {};

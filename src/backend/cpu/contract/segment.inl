@@ -24,8 +24,12 @@ inline int64_t segments_of(int64_t k) { return (k + kSegment - 1) / kSegment; }
 
 inline void quantise_group(const float* x, ActivationSegment& out, int g) {
   float amax = 0.0f;
-  for (int i = 0; i < quant::kGroupElems; ++i) amax = numeric::max(amax, std::fabs(x[i]));
-  const float scale = amax / 127.0f;
+  float poison = 0.0f;  // NaN when any value is not finite: int8 codes could not carry it on
+  for (int i = 0; i < quant::kGroupElems; ++i) {
+    amax = numeric::max(amax, std::fabs(x[i]));
+    poison += x[i] * 0.0f;
+  }
+  const float scale = amax / 127.0f + poison;
   // A scale that underflowed to zero stands for values too small to matter.
   const float divisor = scale > 0.0f ? scale : 1.0f;
   int8_t* q = out.q + g * quant::kGroupElems;
