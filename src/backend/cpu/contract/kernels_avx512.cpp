@@ -1,7 +1,7 @@
 // The contract tier compiled for: avx512.
 #include "backend/cpu/contract/tier.h"
 
-#if defined(__x86_64__)
+#if STRATA_X86_TIERS
 
 #include <immintrin.h>
 

@@ -5,7 +5,7 @@ namespace strata::backend {
 std::vector<std::span<const KernelSpec>> cpu_contract_rows() {
   return {
       contract::scalar_rows(),
-#if defined(__x86_64__)
+#if STRATA_X86_TIERS
       contract::avx2_rows(),
       contract::avxvnni_rows(),
       contract::avx512_rows(),

@@ -19,6 +19,13 @@
 #include "format/quant/half.h"
 #include "format/quant/quant.h"
 
+// The wide tiers rely on GCC's `#pragma GCC target`; another compiler builds the scalar one alone.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define STRATA_X86_TIERS 1
+#else
+#define STRATA_X86_TIERS 0
+#endif
+
 namespace strata::backend::contract {
 
 // Rows of each instruction set, defined by kernels_<set>.cpp.
