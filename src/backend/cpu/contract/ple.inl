@@ -11,7 +11,7 @@ inline void ple_gate(const PleInjectArgs& a, int64_t row, int s, float* buffer, 
   for (int i = 0; i < width; ++i) q[i] = residual[i] * query_factor * a.norm_query[s * width + i];
   const float match = dot_f32(k, q, width) / numeric::sqrt(static_cast<float>(width));
   const float root = numeric::sqrt(numeric::max(std::fabs(match), 1e-6f));
-  const float gate = numeric::sigmoid(match > 0.0f ? root : match < 0.0f ? -root : 0.0f);
+  const float gate = numeric::sigmoid(match > 0.0f ? root : match < 0.0f ? -root : match);
   const float* value = a.value + row * width;
   for (int i = 0; i < width; ++i) u[i] = gate * value[i];
   const float factor = rms_factor(u, width, a.eps);

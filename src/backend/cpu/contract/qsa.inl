@@ -18,12 +18,12 @@ inline void norm_rotate(const float* in, const float* norm, const float* rope, f
   rotate(out, rope, rot);
 }
 
-// Finite halves only, which is what store_cell writes; exact.
+// Exact for finite halves; store_cell writes no infinities, and NaN stays NaN.
 inline float cached_half(uint16_t bits) {
   const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7FFFu) << 13;
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  return quant::float_from_bits(
-      sign | quant::bits_from_float(quant::float_from_bits(magnitude) * 0x1p112f));
+  const uint32_t wide = quant::bits_from_float(quant::float_from_bits(magnitude) * 0x1p112f);
+  return quant::float_from_bits(magnitude < 0x0F800000u ? sign | wide : 0x7FC00000u);
 }
 
 // Stores `dim` values at element offset `at` of a cache. Values beyond the range of a half are
@@ -35,7 +35,8 @@ inline void store_cell(void* cache, KvType type, int64_t at, const float* x, int
   }
   auto* out = static_cast<uint16_t*>(cache) + at;
   for (int i = 0; i < dim; ++i) {
-    out[i] = quant::float_to_half(numeric::min(numeric::max(x[i], -65504.0f), 65504.0f));
+    const float low = x[i] < -65504.0f ? -65504.0f : x[i];  // NaN stays NaN
+    out[i] = quant::float_to_half(low > 65504.0f ? 65504.0f : low);
   }
 }
 
