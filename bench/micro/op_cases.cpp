@@ -105,8 +105,8 @@ OpCall matmul_call(QuantType type, int64_t k, int64_t n, int rows) {
   auto s = std::make_shared<State>(State{Weights(type, k, n), normal(rows * k), room(rows * n)});
   return {.run =
               [s, rows](const KernelSpec& kernel, Stream& stream) {
-                const MatmulArgs args{
-                    .w = s->w.next(), .x = s->x.data(), .y = s->y.data(), .rows = rows};
+                const Product one{s->w.next(), s->y.data()};
+                const MatmulArgs args{.x = s->x.data(), .rows = rows, .products = {&one, 1}};
                 return kernel.launch(stream, &args);
               },
           .bytes = s->w.bytes() + kFloat * rows * static_cast<double>(k + n),

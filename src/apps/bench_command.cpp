@@ -91,7 +91,7 @@ Result<std::string> run(const Settings& settings) {
       {"kernels", kernel_report(*loaded.device, *loaded.file)},
       {"model", model_report(loaded)},
       {"settings",
-       {{"kv", settings.engine.kv_type == backend::KvType::kF16 ? "f16" : "f32"},
+       {{"kv", backend::kKvTypeNames[static_cast<size_t>(settings.engine.kv_type)]},
         {"prompt_chunk", settings.engine.prompt_chunk},
         {"steps", settings.steps},
         {"repeat", settings.repeat}}},

@@ -57,7 +57,9 @@ uint64_t read_stretch(const std::byte* data) {
 
 Result<std::unique_ptr<MemoryMeter>> MemoryMeter::create(backend::Device& device) {
   if (!device.shares_host_memory()) {
-    return unimplemented("{}: its memory cannot be read from the host", device.caps().id);
+    const size_t bytes = size_t{device.caps().id.starts_with("emu") ? 1u : 512u} << 20;
+    STRATA_ASSIGN_OR_RETURN(backend::Buffer buffer, device.allocate(bytes));
+    return std::unique_ptr<MemoryMeter>(new MemoryMeter(std::move(buffer), device));
   }
   const int64_t cache = last_level_cache_bytes();
   const auto memory = static_cast<int64_t>(std::min<uint64_t>(
@@ -82,12 +84,24 @@ MemoryMeter::MemoryMeter(backend::Buffer buffer, int workers, int64_t cache_byte
   });
 }
 
-void MemoryMeter::pass() {
+Status MemoryMeter::pass() {
+  if (card_ != nullptr) STRATA_RETURN_IF_ERROR(card_->stream().synchronize());
   const auto start = std::chrono::steady_clock::now();
-  pool_.parallel_for(static_cast<int64_t>(sums_.size()), [&](int64_t i, int) {
-    sums_[static_cast<size_t>(i)] += read_stretch(buffer_.as<std::byte>() + i * kStretch);
-  });
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  if (card_ != nullptr) {
+    const size_t half = buffer_.size() / 2;
+    STRATA_RETURN_IF_ERROR(
+        card_->copy_on_device(buffer_.as<std::byte>() + half, buffer_.data(), half));
+    STRATA_RETURN_IF_ERROR(card_->stream().synchronize());
+  } else {
+    pool_.parallel_for(static_cast<int64_t>(sums_.size()), [&](int64_t i, int) {
+      sums_[static_cast<size_t>(i)] += read_stretch(buffer_.as<std::byte>() + i * kStretch);
+    });
+  }
+  took(std::chrono::steady_clock::now() - start);
+  return {};
+}
+
+void MemoryMeter::took(std::chrono::duration<double> time) {
   ++passes_;
   best_ = std::max(best_, static_cast<double>(buffer_.size()) / std::max(time.count(), 1e-9));
 }

@@ -1,6 +1,7 @@
 // The bandwidth that reading weights can hope for.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,11 +15,13 @@ namespace strata::apps {
 class MemoryMeter {
  public:
   // Takes a buffer of at least 256 MiB and four times the last-level caches, within a quarter of
-  // memory, on a device that computes on host memory. The device must outlive the meter.
+  // memory; a card of its own gets a buffer of 512 MiB, an emulated one a small one. The device must
+  // outlive the meter.
   static Result<std::unique_ptr<MemoryMeter>> create(backend::Device& device);
 
-  // Reads the buffer once, front to back, with as many threads as the device computes with.
-  void pass();
+  // Reads the buffer once, front to back, with as many threads as the device computes with; on a card
+  // copies one half to the other, and what counts is bytes read and written.
+  Status pass();
 
   int64_t buffer_bytes() const { return static_cast<int64_t>(buffer_.size()); }
   int64_t cache_bytes() const { return cache_bytes_; }  // last-level caches; 0: not known
@@ -27,7 +30,11 @@ class MemoryMeter {
 
  private:
   MemoryMeter(backend::Buffer buffer, int workers, int64_t cache_bytes);
+  MemoryMeter(backend::Buffer buffer, backend::Device& card)
+      : card_(&card), buffer_(std::move(buffer)), pool_(1) {}
+  void took(std::chrono::duration<double> time);
 
+  backend::Device* card_ = nullptr;
   backend::Buffer buffer_;
   ThreadPool pool_;
   std::vector<uint64_t> sums_;  // keep the compiler from leaving the reads out

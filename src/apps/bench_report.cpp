@@ -24,6 +24,9 @@ constexpr struct {
     {backend::kCpuAvxVnni, "avxvnni"},
     {backend::kCpuAvx512, "avx512"},
     {backend::kCpuAvx512Vnni, "avx512vnni"},
+    {backend::kCpuAvx512Vbmi, "avx512vbmi"},
+    {backend::kCpuNeonDot, "neondot"},
+    {backend::kCpuNeonI8mm, "neoni8mm"},
 };
 
 double number(const Json& value) { return value.get<double>(); }

@@ -76,21 +76,19 @@ class CaseRun {
 
   Status read_prompt(size_t row, const std::function<void(int64_t)>& done) {
     const std::span<const TokenId> prompt(tokens_[row].data(), static_cast<size_t>(plan_.tokens));
-    const auto chunk = static_cast<size_t>(options_->prompt_chunk);
-    for (size_t begin = 0; begin < prompt.size(); begin += chunk) {
-      if (options_->cancelled()) return {StatusCode::kCancelled, "stopped"};
-      const size_t count = std::min(chunk, prompt.size() - begin);
-      const bool last = begin + count == prompt.size();
-      const model::BatchItem item{
-          .sequence = &sequences_[row],
-          .tokens = prompt.subspan(begin, count),
-          .logits = last ? model::LogitsOf::kLastToken : model::LogitsOf::kNone,
-          .positions = {},
-          .next_position = 0,
-          .embeddings = {}};
-      STRATA_RETURN_IF_ERROR(loaded_->model->forward({&item, 1}, logits_));
-      done(static_cast<int64_t>(count));
-    }
+    if (prompt.empty()) return {};
+    int64_t told = 0;
+    STRATA_RETURN_IF_ERROR(loaded_->model->read_prompt(
+        sequences_[row], prompt,
+        loaded_->engine->prompt_chunk(static_cast<int>(prompt.size()), options_->prompt_chunk),
+        [&](int read) -> Status {
+          if (options_->cancelled()) return {StatusCode::kCancelled, "stopped"};
+          if (read > told) done(read - told);
+          told = read;
+          return {};
+        },
+        logits_));
+    done(plan_.tokens - told);
     return {};
   }
 
@@ -165,7 +163,7 @@ Result<std::vector<BenchMeasure>> run_bench(BenchModel& loaded, std::span<const 
   };
   for (int round = 0; round <= options.repeat; ++round) {
     for (CaseRun& run : runs) STRATA_RETURN_IF_ERROR(run.round(round > 0, advance));
-    for (int i = 0; i < kMemoryPasses; ++i) memory.pass();
+    for (int i = 0; i < kMemoryPasses; ++i) STRATA_RETURN_IF_ERROR(memory.pass());
   }
   std::vector<BenchMeasure> measures;
   for (const CaseRun& run : runs) run.append_prompt(measures);

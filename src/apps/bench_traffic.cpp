@@ -57,8 +57,8 @@ WeightTraffic weight_traffic(std::span<const TensorInfo> tensors, const model::C
 }
 
 int64_t state_traffic(const model::Config& config, backend::KvType kv_type, int64_t seen) {
-  const int64_t cell = 2 * static_cast<int64_t>(config.kv_heads) * config.head_dim *
-                       (kv_type == backend::KvType::kF16 ? 2 : 4);
+  const int64_t cell =
+      2 * backend::kv_bytes(kv_type, static_cast<int64_t>(config.kv_heads) * config.head_dim);
   const auto floats = static_cast<int64_t>(sizeof(float));
   int64_t bytes = 0;
   for (size_t layer = 0; layer < config.layer_kinds.size(); ++layer) {

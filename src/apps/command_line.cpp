@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/config_file.h"
 #include "apps/option_values.h"
 
 namespace strata::apps {
@@ -46,6 +47,19 @@ std::vector<std::string> split_empty_values(std::span<const std::string> argumen
     } else {
       out.push_back(argument);
     }
+  }
+  return out;
+}
+
+// "--mtp FOLDER" and "--mtp" are both in use; here it is a flag.
+std::vector<std::string> without_draft_folder(std::span<const std::string> arguments) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    out.push_back(arguments[i]);
+    const bool folder = arguments[i] == "--mtp" && i + 1 < arguments.size() &&
+                        !arguments[i + 1].starts_with('-') &&
+                        arguments[i + 1].find('/') != std::string::npos;
+    if (folder) ++i;
   }
   return out;
 }
@@ -129,7 +143,8 @@ Result<Settings> read_arguments(CommandId id, std::span<const std::string> argum
     parsed.push_back(option);
   }
 
-  std::vector<std::string> reversed = split_empty_values(arguments, rows);
+  const std::vector<std::string> plain = without_draft_folder(arguments);
+  std::vector<std::string> reversed = split_empty_values(plain, rows);
   std::reverse(reversed.begin(), reversed.end());
   try {
     parser.parse(std::move(reversed));
@@ -159,9 +174,15 @@ Result<Settings> read_arguments(CommandId id, std::span<const std::string> argum
   }
   if (!extras.empty()) return unexpected_argument(id, extras.front(), rows);
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (!has_name(*rows[i], "--config") || parsed[i]->count() == 0) continue;
+    STRATA_RETURN_IF_ERROR(apply(*rows[i], parsed[i]->results(), settings));
+    STRATA_RETURN_IF_ERROR(read_config_file(settings.config_file, id, settings));
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
     if (parsed[i]->count() == 0) continue;
     STRATA_RETURN_IF_ERROR(apply(*rows[i], parsed[i]->results(), settings));
   }
+  STRATA_RETURN_IF_ERROR(settle(settings));
   return settings;
 }
 

@@ -83,6 +83,35 @@ constexpr CommandSpec kCommands[kCommandCount] = {
      "strata bench\n"
      "strata bench model.gguf --prompts 512,4096 --depths 0,4096 --batch 1\n"
      "strata bench model.gguf --prompts none --threads 8 --json > decode.json"},
+    {CommandId::kDoctor, "doctor", "show devices, drivers and back ends, and test them", "[options]",
+     "Lists the back ends of this build, their drivers and libraries as really loaded, and every\n"
+     "device they show. Each device that this build serves is opened and its kernels are tested\n"
+     "against the CPU: one device after the other, again in the same order, then all at once. Then\n"
+     "its memory, its links and its matrix products are timed.\n"
+     "\n"
+     "--devices says which devices to test, emulated ones included. Exits with 1 when one of them\n"
+     "fails.",
+     "strata doctor\n"
+     "strata doctor --devices hip:0,hip:1\n"
+     "strata doctor --devices emu:gfx1100,emu:gfx1201 --json"},
+    {CommandId::kKernels, "kernels", "show which kernel each device runs for each operation",
+     "[options]",
+     "For each device: the rows of its kernel table as it chose them, by operation and weight type,\n"
+     "and the compiled images with the registers and memory they take.",
+     "strata kernels\n"
+     "strata kernels --devices cuda:0 --device-option 0:kernels=reference"},
+    {CommandId::kPlan, "plan", "show which device would run which layers, and how fast",
+     "[MODEL] [options]",
+     "Divides the layers among the devices, predicts the time of a decode window and the speed of\n"
+     "prompts, and prints the plan with the alternatives it rejected and why. The model is not\n"
+     "loaded; of its file only the header is read.\n"
+     "\n"
+     "The devices are opened and measured, which takes some hundred milliseconds each. --assume\n"
+     "describes devices instead, so that a machine can be planned before it is bought. Exits with 1\n"
+     "when the model does not fit, and says how much memory is missing.",
+     "strata plan model.gguf --devices hip:0,hip:1,cpu\n"
+     "strata plan model.gguf --assume \"gfx1100:23GiB:960GB/s:RX 7900 XTX,gfx1030:15GiB:576GB/s,cpu:60GiB:50GB/s\"\n"
+     "strata plan model.gguf --devices cuda:0,cuda:1 --layer-split 18 --context 65536 --json"},
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace strata::apps {
 
-enum class CommandId : uint8_t { kRun, kChat, kServe, kInspect, kTokenize, kEval, kBench };
-inline constexpr int kCommandCount = 7;
+enum class CommandId : uint8_t { kRun, kChat, kServe, kInspect, kTokenize, kEval, kBench, kDoctor, kKernels, kPlan };
+inline constexpr int kCommandCount = 10;
 
 // A set of commands, one bit each.
 using CommandSet = uint32_t;

@@ -12,5 +12,8 @@ int inspect_command(const Settings& settings);
 int tokenize_command(const Settings& settings);
 int eval_command(const Settings& settings);
 int bench_command(const Settings& settings);
+int doctor_command(const Settings& settings);
+int kernels_command(const Settings& settings);
+int plan_command(const Settings& settings);
 
 }  // namespace strata::apps

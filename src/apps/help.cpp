@@ -125,6 +125,8 @@ std::string command_help(CommandId id) {
   });
   out += section(id, "Diagnostics",
                  [](const OptionSpec& row) { return row.visibility == Visibility::kDiagnostic; });
+  out += section(id, "Taken from command lines of other engines",
+                 [](const OptionSpec& row) { return row.visibility == Visibility::kAccepted; });
   return fmt::format("{}\n{}", out, kExitCodes);
 }
 

@@ -41,6 +41,9 @@ int dispatch(CommandId id, const Settings& settings) {
     case CommandId::kTokenize: return tokenize_command(settings);
     case CommandId::kEval: return eval_command(settings);
     case CommandId::kBench: return bench_command(settings);
+    case CommandId::kDoctor: return doctor_command(settings);
+    case CommandId::kKernels: return kernels_command(settings);
+    case CommandId::kPlan: return plan_command(settings);
   }
   return kUsageError;
 }
@@ -51,8 +54,9 @@ int run(std::vector<std::string> arguments) {
     std::fputs(general_help().c_str(), stderr);
     return kUsageError;
   }
-  const std::string first = arguments.front();
+  std::string first = arguments.front();
   arguments.erase(arguments.begin());
+  if (first == "--serve") first = "serve";  // as other engines are started
   if (first == "help" || first == "--help" || first == "-h") return help(arguments);
   if (first == "--version" || first == "-V") return print_result("strata " STRATA_VERSION "\n");
   const auto id = find_command(first);

@@ -8,6 +8,7 @@ namespace strata::apps {
 engine::EngineOptions engine_options(const Settings& settings) {
   engine::EngineOptions options = settings.engine;
   options.model_path = settings.model;
+  options.table_path = settings.table_file;
   options.model_id = settings.alias;
   if (settings.model.empty()) {
     options.model_bytes = embedded_model();

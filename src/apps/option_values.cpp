@@ -107,36 +107,6 @@ Result<size_t> read_choice(std::string_view text, std::span<const std::string_vi
   return invalid_argument("expected {}, got {}", list, in_quotes(text));
 }
 
-Result<backend::KernelPolicy> read_kernels(std::string_view text) {
-  backend::KernelPolicy policy;
-  if (text == "auto") return policy;
-  if (text == "reference") {
-    policy.all_reference = true;
-    return policy;
-  }
-  constexpr int kOps = static_cast<int>(backend::OpId::kCount);
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view name = text.substr(begin, comma - begin);
-    begin = comma + 1;
-    int op = 0;
-    while (op < kOps && name != backend::op_name(static_cast<backend::OpId>(op))) ++op;
-    if (op == kOps) {
-      std::string names;
-      for (int i = 0; i < kOps; ++i) {
-        names += i == 0 ? "" : ", ";
-        names += backend::op_name(static_cast<backend::OpId>(i));
-      }
-      return invalid_argument(
-          "expected auto, reference, or names of ops separated by commas ({}), got {}", names,
-          in_quotes(name));
-    }
-    policy.reference_ops.push_back(static_cast<backend::OpId>(op));
-  }
-  return policy;
-}
-
 Result<std::pair<TokenId, float>> read_logit_bias(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {

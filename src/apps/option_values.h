@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend/kernel_table.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -32,9 +31,6 @@ Result<float> read_real(std::string_view text, const RealRange& range);
 
 // The index of `text` among `choices`.
 Result<size_t> read_choice(std::string_view text, std::span<const std::string_view> choices);
-
-// "auto", "reference", or names of ops separated by commas.
-Result<backend::KernelPolicy> read_kernels(std::string_view text);
 
 // "ID=BIAS"; BIAS may be -inf, which bans the token.
 Result<std::pair<TokenId, float>> read_logit_bias(std::string_view text);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "apps/option_values.h"
+#include "backend/device_spec.h"
 #include "engine/sampler.h"
 
 namespace strata::apps {
@@ -14,16 +15,21 @@ namespace {
 using enum CommandId;
 
 constexpr CommandSet kEverything =
-    in(kRun) | in(kChat) | in(kServe) | in(kInspect) | in(kTokenize) | in(kEval) | in(kBench);
+    in(kRun) | in(kChat) | in(kServe) | in(kInspect) | in(kTokenize) | in(kEval) | in(kBench) |
+    in(kDoctor) | in(kKernels) | in(kPlan);
 constexpr CommandSet kAnswering = in(kRun) | in(kChat);
 constexpr CommandSet kEngine = in(kRun) | in(kChat) | in(kServe);
 constexpr CommandSet kComputing = kEngine | in(kEval) | in(kBench);
+
+constexpr CommandSet kLooking = in(kDoctor) | in(kKernels) | in(kPlan);
+constexpr CommandSet kPlacing = kComputing | in(kPlan);  // commands that divide a model among devices
 
 constexpr int kMaxContext = 1 << 24;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxChunk = 1 << 16;
 constexpr int kMaxTokens = 1 << 30;
 constexpr int kMaxBodyMib = 4096;
+constexpr int kMaxSilence = 7 * 24 * 3600;
 constexpr int kMaxBatch = 256;
 constexpr int kMaxRepeat = 1000;
 constexpr size_t kMaxList = 32;
@@ -55,10 +61,18 @@ Status store_list(const std::string& value, int least, int most, std::vector<int
 }
 
 Status store_kv_type(const std::string& value, backend::KvType& field) {
-  constexpr std::array<std::string_view, 2> kNames = {"f32", "f16"};
-  constexpr std::array kTypes = {backend::KvType::kF32, backend::KvType::kF16};
+  using enum backend::KvType;
+  constexpr std::array<std::string_view, 5> kNames = {"f32", "f16", "i8", "int8", "q8_0"};
+  constexpr std::array kTypes = {kF32, kF16, kI8, kI8, kI8};
   STRATA_ASSIGN_OR_RETURN(const size_t index, read_choice(value, kNames));
   field = kTypes[index];
+  return {};
+}
+
+// Named once, however many options ask for it.
+Status not_built(Settings& settings, const char* what) {
+  std::vector<std::string>& list = settings.engine.not_built;
+  if (std::find(list.begin(), list.end(), what) == list.end()) list.emplace_back(what);
   return {};
 }
 
@@ -85,11 +99,12 @@ using S = Settings;
 using V = std::string;
 constexpr Visibility kVisible = Visibility::kVisible;
 constexpr Visibility kDiagnostic = Visibility::kDiagnostic;
+constexpr Visibility kAccepted = Visibility::kAccepted;
 
 // clang-format off
 constexpr OptionSpec kOptions[] = {
     // Arguments by position.
-    {"MODEL", "MODEL", kComputing | in(kTokenize), "",
+    {"MODEL", "MODEL", kComputing | in(kTokenize) | in(kPlan), "",
      "a GGUF file, or any shard of a split one; without it the embedded model strata-tiny is used",
      kVisible, false, [](S& s, const V& v) { return store_name(v, s.model); }},
     {"FILE", "FILE", in(kInspect), "",
@@ -193,7 +208,12 @@ constexpr OptionSpec kOptions[] = {
      }},
     {"--api-key-file", "FILE", in(kServe), "", "ask clients for one of the keys in FILE, one a line",
      kVisible, false, [](S& s, const V& v) { return store_name(v, s.api_key_file); }},
-    {"--allowed-origin", "ORIGIN", in(kServe), "",
+    {"--ssl-cert-file", "FILE", in(kServe), "",
+     "speak HTTPS with the certificate in FILE (PEM, the chain after it)", kVisible, false,
+     [](S& s, const V& v) { return store_name(v, s.server.tls_certificate_file); }},
+    {"--ssl-key-file", "FILE", in(kServe), "", "the private key of --ssl-cert-file (PEM)", kVisible,
+     false, [](S& s, const V& v) { return store_name(v, s.server.tls_key_file); }},
+    {"--cors-origin,--allowed-origin", "ORIGIN", in(kServe), "",
      "let web pages of ORIGIN (https://example.org) use the API; * for all", kVisible, true,
      [](S& s, const V& v) {
        s.server.allowed_origins.emplace_back();
@@ -217,6 +237,13 @@ constexpr OptionSpec kOptions[] = {
        auto mib = read_whole(v, 1, kMaxBodyMib);
        if (mib.ok()) s.server.max_body_bytes = static_cast<size_t>(*mib) << 20;
        return mib.status();
+     }},
+    {"--silence-timeout", "SECONDS", in(kServe), "600",
+     "give up a request after so long without a token or a step of its prompt; 0 is never", kVisible,
+     false, [](S& s, const V& v) {
+       const auto limit = read_whole(v, 0, kMaxSilence);
+       if (limit.ok()) s.server.silence_timeout = std::chrono::seconds(*limit);
+       return limit.status();
      }},
     {"--http-threads", "N", in(kServe), "2", "threads that serve sockets", kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 1, 256), s.server.threads); }},
@@ -273,24 +300,131 @@ constexpr OptionSpec kOptions[] = {
      [](S& s, const V& v) { return store(read_whole(v, 1, kMaxRepeat), s.repeat); }},
 
     // Computing.
-    {"-c,--context", "N", kEngine | in(kEval), "0",
+    {"-c,--context", "N", kEngine | in(kEval) | in(kPlan), "0",
      "tokens a session can hold; 0 is what the model was trained for", kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 0, kMaxContext), s.engine.context); }},
-    {"-t,--threads", "N", kComputing, "0", "threads that compute; 0 is one per usable CPU",
+    {"-t,--threads", "N", kComputing | in(kPlan), "0", "threads that compute; 0 is one per usable CPU",
      kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 0, kMaxThreads), s.engine.workers); }},
-    {"--kv", "TYPE", kEngine | in(kBench), "f16", "how keys and values are kept: f16 or f32", kVisible, false,
+    {"--kv", "TYPE", kEngine | in(kBench) | in(kPlan), "f16", "how keys and values are kept: f16, f32 or i8", kVisible, false,
      [](S& s, const V& v) { return store_kv_type(v, s.engine.kv_type); }},
-    {"--kv", "TYPE", in(kEval), "f32", "how keys and values are kept: f16 or f32", kVisible, false,
+    {"--kv", "TYPE", in(kEval), "f32", "how keys and values are kept: f16, f32 or i8", kVisible, false,
      [](S& s, const V& v) { return store_kv_type(v, s.engine.kv_type); }},
+    {"--load", "HOW", kEngine | in(kBench) | in(kEval), "mmap",
+     "how the CPU holds its weights: mmap (where the file is mapped) or ram (copied into memory, in huge "
+     "pages where there are some; the n-gram table stays in the file)",
+     kVisible, false,
+     [](S& s, const V& v) {
+       if (v != "mmap" && v != "ram") return invalid_argument("expected mmap or ram, got {}", in_quotes(v));
+       s.engine.weight_memory =
+           v == "ram" ? engine::WeightMemory::kCopied : engine::WeightMemory::kMapped;
+       return Status();
+     }},
     {"--prompt-chunk", "N", kEngine | in(kBench), "512", "prompt tokens computed at a time", kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 1, kMaxChunk), s.engine.prompt_chunk); }},
+    {"--prompt-chunk", "N", in(kPlan), "0",
+     "prompt tokens computed at a time; 0 takes what is predicted to be fastest", kVisible, false,
+     [](S& s, const V& v) { return store(read_whole(v, 0, kMaxChunk), s.engine.prompt_chunk); }},
     {"--chunk", "N", in(kEval), "512", "tokens computed at a time, fewer where memory asks for it",
      kVisible, false,
      [](S& s, const V& v) { return store(read_whole(v, 1, kMaxChunk), s.engine.prompt_chunk); }},
 
+    // Devices.
+    {"--devices", "LIST", kComputing | kLooking, "auto",
+     "what computes, separated by commas: cpu, cuda:0, hip:1, a PCI address (hip:0000:03:00.0), "
+     "an emulated card (emu:gfx1100); auto: every card this build serves, else the CPU",
+     kVisible, false, [](S& s, const V& v) {
+       s.engine.devices.clear();
+       if (v == "auto") return Status();
+       return store(backend::parse_device_list(v), s.engine.devices);
+     }},
+    {"--device-option", "DEVICE:KEY=VALUE", kComputing | kLooking, "",
+     "for one device, by its name or its number in the list: kernels=reference, OP=reference, "
+     "graphs=off, peer=off, reserve-mib=N (left free), vram-limit-mib=N",
+     kVisible, true, [](S& s, const V& v) {
+       if (v.find(':') == V::npos || v.find('=') == V::npos) {
+         return invalid_argument("expected DEVICE:KEY=VALUE, got {}", in_quotes(v));
+       }
+       s.device_options.push_back(v);
+       return Status();
+     }},
+    {"--assume", "LIST", in(kPlan), "",
+     "devices described instead of opened, ARCH:MEMORY:BANDWIDTH[:NAME] with commas between: "
+     "gfx1100:24GiB:800GB/s; also :100TOPS, :link=12GB/s, :launch=4us; cpu is a CPU",
+     kVisible, false, [](S& s, const V& v) { return store(engine::parse_assumed_devices(v), s.assumed); }},
+    {"--layer-split", "WHERE", kPlacing, "auto",
+     "where the layers are cut between devices: auto, or the first layer of each device after the "
+     "first (18 or 16,32)",
+     kVisible, false, [](S& s, const V& v) {
+       return store(engine::parse_layer_split(v), s.engine.layer_split);
+     }},
+    {"--gpu-order", "ORDER", kPlacing, "auto",
+     "auto: the layers go through the devices in the fastest order; as_given: in that of the list",
+     kVisible, false, [](S& s, const V& v) {
+       constexpr std::array<std::string_view, 2> kOrders = {"auto", "as_given"};
+       return store(read_choice(v, kOrders), s.engine.order_as_given);
+     }},
+    {"--split-skip-if-fits", "", kPlacing, "", "one card alone whenever it holds the whole model",
+     kVisible, false, [](S& s, const V&) { s.engine.skip_split_if_fits = true; return Status(); }},
+    {"--expert-profile", "FILE", kPlacing, "",
+     "which experts are used most (expert-profile.bin): what caches hold is chosen by it",
+     kVisible, false, [](S& s, const V& v) { return store_name(v, s.engine.expert_profile); }},
+    {"--config", "FILE", kComputing | kLooking, "",
+     "a JSON object of options, {\"context\": 65536}; the command line has the last word",
+     kVisible, false, [](S& s, const V& v) { return store_name(v, s.config_file); }},
+    {"--vram-reserve-mib", "N", kComputing | kLooking, "0",
+     "MiB to leave free on every card", kVisible, false, [](S& s, const V& v) {
+       auto mib = read_whole(v, 0, 1 << 30);
+       if (mib.ok()) s.engine.reserve_bytes = static_cast<uint64_t>(*mib) << 20;
+       return mib.status();
+     }},
+    {"--module-folder", "FOLDER", kComputing | kLooking, "",
+     "where the back ends (libstrata_cuda.so, ...) lie, if not beside the program", kDiagnostic,
+     false, [](S& s, const V& v) { return store_name(v, s.engine.module_folder); }},
+
+    // Other engines' command lines. What has a counterpart here is used; the rest is named, once.
+    {"--native", "FILE", kComputing, "", "the model, as MODEL", kAccepted, false,
+     [](S& s, const V& v) { return store_name(v, s.model); }},
+    {"--ple-gguf", "FILE", kComputing, "",
+     "the shard that holds the n-gram table; it is found beside the model, and must be there",
+     kAccepted, false, [](S& s, const V& v) { return store_name(v, s.table_file); }},
+    {"--max-context", "N", kEngine, "", "as --context", kAccepted, false,
+     [](S& s, const V& v) { return store(read_whole(v, 0, kMaxContext), s.engine.context); }},
+    {"--pack", "FOLDER", kComputing, "", "not used: weights are read from the GGUF file itself",
+     kAccepted, false, [](S& s, const V&) { return not_built(s, "packs (--pack); the GGUF file is read"); }},
+    {"--prefill", "auto", kComputing, "", "not used: prompts are always read in chunks", kAccepted,
+     false, [](S&, const V& v) {
+       constexpr std::array<std::string_view, 1> kWords = {"auto"};
+       return read_choice(v, kWords).status();
+     }},
+    {"--expert-cache", "SIZE", kComputing, "", "auto, off or MiB; not in this version: cards hold whole layers",
+     kAccepted, false, [](S& s, const V& v) {
+       if (v != "auto" && v != "off") STRATA_RETURN_IF_ERROR(read_whole(v, 0, 1 << 30).status());
+       return v == "off" ? Status() : not_built(s, "expert caches (--expert-cache)");
+     }},
+    {"--spec", "N", kComputing, "", "not in this version: no drafts", kAccepted, false,
+     [](S& s, const V& v) {
+       STRATA_RETURN_IF_ERROR(read_whole(v, 0, 64).status());
+       return not_built(s, "drafts (--spec, --spec-min-p, --mtp)");
+     }},
+    {"--spec-min-p", "X", kComputing, "", "not in this version: no drafts", kAccepted, false,
+     [](S& s, const V& v) {
+       STRATA_RETURN_IF_ERROR(read_real(v, {.least = 0, .most = 1}).status());
+       return not_built(s, "drafts (--spec, --spec-min-p, --mtp)");
+     }},
+    {"--mtp", "", kComputing, "", "not in this version: no drafts; a folder may follow", kAccepted,
+     false, [](S& s, const V&) { return not_built(s, "drafts (--spec, --spec-min-p, --mtp)"); }},
+    {"--vision", "", kComputing, "", "not in this version: no pictures", kAccepted, false,
+     [](S& s, const V&) { return not_built(s, "pictures (--vision)"); }},
+    {"--kv-resident", "N", kComputing, "",
+     "not in this version: keys and values lie on their cards entirely", kAccepted, false,
+     [](S& s, const V& v) {
+       STRATA_RETURN_IF_ERROR(read_whole(v, 0, kMaxContext).status());
+       return not_built(s, "keys and values partly in RAM (--kv-resident)");
+     }},
+
     // Output and help.
-    {"--json", "", in(kInspect) | in(kEval) | in(kBench), "", "print the result as JSON", kVisible, false,
+    {"--json", "", in(kInspect) | in(kEval) | in(kBench) | kLooking, "", "print the result as JSON", kVisible, false,
      [](S& s, const V&) { s.json = true; return Status(); }},
     {"--csv", "", in(kBench), "", "print the result as comma-separated values", kVisible, false,
      [](S& s, const V&) { s.csv = true; return Status(); }},
@@ -303,7 +437,7 @@ constexpr OptionSpec kOptions[] = {
     {"--kernels", "LIST", kComputing, "auto",
      "ops that run on the reference kernels: auto (none), reference (all), or names with commas",
      kDiagnostic, false, [](S& s, const V& v) {
-       auto policy = read_kernels(v);
+       auto policy = backend::parse_kernel_policy(v);
        if (policy.ok()) s.engine.kernels = *policy;
        return policy.status();
      }},
@@ -318,7 +452,7 @@ constexpr OptionSpec kOptions[] = {
     {"--show-special", "", kAnswering, "", "show control tokens in the answer", kDiagnostic, false,
      [](S& s, const V&) { s.show_special = true; return Status(); }},
     {"--log-level", "LEVEL",
-     kAnswering | in(kInspect) | in(kTokenize) | in(kEval) | in(kBench), "warn",
+     kAnswering | in(kInspect) | in(kTokenize) | in(kEval) | in(kBench) | kLooking, "warn",
      "what is logged to standard error: debug, info, warn, error or off", kDiagnostic, false,
      [](S& s, const V& v) { return store_log_level(v, s.log_level); }},
     {"--log-level", "LEVEL", in(kServe), "info",
@@ -347,6 +481,21 @@ std::string_view OptionSpec::long_name() const {
 }
 
 std::span<const OptionSpec> options() { return kOptions; }
+
+Status settle(Settings& settings) {
+  std::vector<backend::DeviceRequest>& devices = settings.engine.devices;
+  if (!settings.device_options.empty() && devices.empty()) {
+    devices.push_back({.id = "cpu", .target = {}, .kernels = settings.engine.kernels});
+  } else {
+    for (backend::DeviceRequest& device : devices) device.kernels = settings.engine.kernels;
+  }
+  for (backend::DeviceRequest& device : devices) device.reserve_bytes = settings.engine.reserve_bytes;
+  for (const std::string& option : settings.device_options) {
+    STRATA_RETURN_IF_ERROR(
+        backend::apply_device_option(option, devices).with_context("--device-option"));
+  }
+  return {};
+}
 
 Result<Settings> default_settings(CommandId id) {
   Settings settings;

@@ -11,6 +11,7 @@
 #include "apps/command_table.h"
 #include "base/status.h"
 #include "engine/options.h"
+#include "engine/planner/plan_device.h"
 #include "engine/sampling_params.h"
 #include "server/server_options.h"
 
@@ -25,6 +26,10 @@ struct Settings {
   bool json = false;
 
   engine::EngineOptions engine;  // the model fields are filled in from `model` and `alias`
+  std::string config_file;
+  std::vector<engine::PlanDevice> assumed;  // devices described by hand, for plan
+  std::string table_file;                   // --ple-gguf
+  std::vector<std::string> device_options;  // applied to engine.devices once all is read
   std::string alias;
 
   // run, chat
@@ -76,6 +81,7 @@ struct Settings {
 enum class Visibility {
   kVisible,
   kDiagnostic,  // for finding faults; listed apart
+  kAccepted,    // known from another engine's command line; listed apart
 };
 
 struct OptionSpec {
@@ -102,6 +108,10 @@ std::span<const OptionSpec> options();
 
 // The settings of a command before its arguments are read: the defaults of its rows.
 Result<Settings> default_settings(CommandId id);
+
+// Joins what several options say together: which device an option of a device is for. Once, after
+// everything is read.
+Status settle(Settings& settings);
 
 // Sets the option that a command knows by `name`, checked as on the command line.
 Status set_option(CommandId id, std::string_view name, const std::string& value,

@@ -36,10 +36,12 @@ Status read_api_keys(const std::string& path, std::vector<std::string>& keys) {
   return {};
 }
 
-std::string url(const std::string& host, uint16_t port) {
+std::string url(const server::ServerOptions& options, uint16_t port) {
+  const std::string& host = options.host;
+  const char* scheme = options.tls_certificate_file.empty() ? "http" : "https";
   const bool bare_ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
-  return bare_ipv6 ? fmt::format("http://[{}]:{}", host, port)
-                   : fmt::format("http://{}:{}", host, port);
+  return bare_ipv6 ? fmt::format("{}://[{}]:{}", scheme, host, port)
+                   : fmt::format("{}://{}:{}", scheme, host, port);
 }
 
 // Serves until a signal comes. Fails when the model cannot be loaded.
@@ -76,7 +78,7 @@ int serve_command(const Settings& settings) {
     report_failure(server.status());
     std::_Exit(kFailure);
   }
-  write_out(fmt::format("listening on {}\n", url(options.host, (*server)->port())));
+  write_out(fmt::format("listening on {}\n", url(options, (*server)->port())));
   const Status status = serve(*engine, signals);
   if (!status.ok()) {
     (*server)->stop();

@@ -11,6 +11,7 @@ constexpr size_t kOps = static_cast<size_t>(OpId::kCount);
 constexpr const char* kOpNames[kOps] = {
     "embed",     "hc_broadcast", "hc_read", "hc_write", "matmul", "gdn",    "qsa_prepare",
     "qsa_select", "attention",   "router",  "experts",  "swiglu", "shared_expert_add", "ple_inject",
+    "top_k_logits",
 };
 
 }  // namespace
@@ -24,12 +25,14 @@ bool KernelPolicy::wants_reference(OpId op) const {
 
 Result<KernelTable> KernelTable::build(std::string_view device_id,
                                        std::span<const std::span<const KernelSpec>> families,
-                                       FeatureSet features, const KernelPolicy& policy) {
+                                       FeatureSet features, const KernelPolicy& policy,
+                                       const std::function<bool(const KernelSpec&)>& probe) {
   KernelTable table;
   table.chosen_.assign(kOps, std::vector<const KernelSpec*>(kQuantTypeCount, nullptr));
   for (const auto& rows : families) {
     for (const KernelSpec& row : rows) {
       if ((row.needs & ~features) != 0) continue;
+      if (probe && !probe(row)) continue;
       table.admitted_.push_back(&row);
       if (policy.wants_reference(row.op) && !row.reference) continue;
       auto& slots = table.chosen_[static_cast<size_t>(row.op)];

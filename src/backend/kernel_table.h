@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <span>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,10 +32,13 @@ struct KernelSpec {
   OpId op;
   // Weight type the row is compiled for; nullopt serves every type.
   std::optional<QuantType> weight_type;
-  bool reference;        // plain loops in double precision: the oracle and the off-switch
+  bool reference;        // what kernels=reference selects. CPU: plain loops in double precision,
+                         // the oracle; GPU: the portable form
   int rank;              // the highest admitted rank wins
   FeatureSet needs;      // all of these bits must be present
   LaunchFn launch;
+  // Compiled images the row launches, packed by its back end; empty on the CPU.
+  std::span<const uint32_t> images{};
 };
 
 // Which ops a user switched to the reference rows on one device: "all", or op names.
@@ -49,10 +52,12 @@ struct KernelPolicy {
 class KernelTable {
  public:
   // Chooses among the rows of all `families` for a device with `features`. The rows must outlive
-  // the table. Fails, listing every op without a row.
+  // the table. `probe`, where given, has the last word on a row. Fails, listing every op without a
+  // row.
   static Result<KernelTable> build(std::string_view device_id,
                                    std::span<const std::span<const KernelSpec>> families,
-                                   FeatureSet features, const KernelPolicy& policy);
+                                   FeatureSet features, const KernelPolicy& policy,
+                                   const std::function<bool(const KernelSpec&)>& probe = {});
 
   // The chosen row, or nullptr when none serves this op and type (ops/ turns that into a sentence).
   const KernelSpec* find(OpId op, QuantType weight_type) const;

@@ -9,12 +9,28 @@
 
 // Always inlined: an out-of-line copy would be compiled for the baseline, where a fused multiply-add
 // is a library call.
-#define STRATA_CONTRACT STRATA_HD [[gnu::always_inline]]
+#if defined(__CUDACC__) || defined(__HIP__)
+#define STRATA_CONTRACT STRATA_HD
+#else
+#define STRATA_CONTRACT [[gnu::always_inline]]
+#endif
 
 namespace strata::numeric {
 
-STRATA_CONTRACT inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-STRATA_CONTRACT inline float sqrt(float x) { return __builtin_sqrtf(x); }
+STRATA_CONTRACT inline float fma(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+STRATA_CONTRACT inline float sqrt(float x) {
+#if defined(__CUDA_ARCH__)
+  return __fsqrt_rn(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
 STRATA_CONTRACT inline float max(float a, float b) { return a > b ? a : b; }
 STRATA_CONTRACT inline float min(float a, float b) { return a < b ? a : b; }
 

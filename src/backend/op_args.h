@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "format/quant/quant.h"
 
@@ -32,6 +33,7 @@ enum class OpId : uint8_t {
   kSwiGlu,
   kSharedExpertAdd,
   kPleInject,
+  kTopKLogits,
   kCount,
 };
 const char* op_name(OpId op);
@@ -51,7 +53,8 @@ struct WeightRef {
   bool present() const { return data != nullptr; }
 };
 
-// out[r] = row ids[r] of the table.
+// out[r] = row ids[r] of the table, decoded, times table.scale[0] where present: the one factor on
+// embeddings, which the stored values of this architecture include already.
 struct EmbedArgs {
   static constexpr OpId kOp = OpId::kEmbed;
   WeightRef table;       // k = width, n = vocabulary
@@ -94,13 +97,21 @@ struct HcWriteArgs {
   int rows, streams, width;
 };
 
-// y = w x, times w.scale[0] where present.
+// One matrix that an input meets: y = w x, times w.scale[0] where present.
+struct Product {
+  WeightRef w;  // experts = 1
+  float* y;     // [rows, w.n]
+};
+
+// Products of one input. All weights of one call of a kernel have the same type and the same k;
+// ops::matmul takes mixed types and calls once per type.
 struct MatmulArgs {
   static constexpr OpId kOp = OpId::kMatmul;
-  WeightRef w;        // experts = 1
-  const float* x;     // [rows, k]
-  float* y;           // [rows, n]
+  // More matrices than any layer has for one input, so that launching needs no memory.
+  static constexpr size_t kMaxProducts = 8;
+  const float* x;                     // [rows, k]
   int rows;
+  std::span<const Product> products;  // 1 to kMaxProducts
 };
 
 // Gated delta net between its input and output projections (3.5, steps 2 to 7), for `rows`
@@ -123,20 +134,46 @@ struct GdnArgs {
   int rows, key_heads, value_heads, head_dim, conv_width;
 };
 
-enum class KvType : uint8_t { kF32, kF16 };
+enum class KvType : uint8_t { kF32, kF16, kI8 };
+inline constexpr const char* kKvTypeNames[] = {"f32", "f16", "i8"};
+
+// Values that share a scale in a cache of kI8: 32 consecutive ones of a head. head_dim is a multiple.
+inline constexpr int kKvGroup = 32;
+
+// Bytes that `values` cached keys or values take, scales included.
+constexpr int64_t kv_bytes(KvType type, int64_t values) {
+  switch (type) {
+    case KvType::kF32: return 4 * values;
+    case KvType::kF16: return 2 * values;
+    case KvType::kI8: return values + values / kKvGroup * 4;
+  }
+  return 0;
+}
 
 // Cached keys and values of one attention layer of one sequence.
+//   kF16  rounded to nearest even after values are clamped to +-65504; NaN stays NaN
+//   kI8   codes of int8 and a float scale per group of 32: scale = amax / 127, code =
+//         round_half_even(x / scale) clamped to +-127, value = scale * code, all in float; a group of
+//         zeros has scale 0 and codes 0, a group with a value that is not finite has scale NaN
+// Codes and scales are separate arrays, so that both stay aligned.
 struct KvView {
   void* k = nullptr;             // [capacity, kv_heads * head_dim] of `type`
   void* v = nullptr;             // the same
   float* block_keys = nullptr;   // [capacity / ratio, index_dim] pooled indexer keys, complete blocks
   float* tail_keys = nullptr;    // [ratio, index_dim] raw indexer keys of the incomplete block
+  float* k_scales = nullptr;     // kI8: [capacity, kv_heads * head_dim / 32]
+  float* v_scales = nullptr;     // kI8: the same
   KvType type = KvType::kF32;
   int64_t capacity = 0;
 };
 
+// `start` of the next three ops: the sequence index of the first row. Where `start_at` is given, the
+// op reads that index from there, memory of its device, when it runs; `start` is then the largest it
+// may be, for which scratch and cache have room. So a call that was recorded (Stream::record) serves
+// every token of a sequence.
+
 // Norms, rotates and caches (3.6 steps 2 and 3; 3.7 steps 1 to 3) for `rows` consecutive tokens of
-// one sequence, the first of which has sequence index `start`.
+// one sequence.
 struct QsaPrepareArgs {
   static constexpr OpId kOp = OpId::kQsaPrepare;
   float* q;                 // [rows, heads, 2, head_dim]: query then gate; the query in place
@@ -155,6 +192,7 @@ struct QsaPrepareArgs {
   KvView cache;
   float eps;
   int64_t start;
+  const int64_t* start_at = nullptr;  // see above
   int rows, heads, kv_heads, head_dim, rot_dim, ratio, index_heads, index_dim;
 };
 
@@ -176,8 +214,11 @@ struct QsaSelectArgs {
   float* scratch;           // [rows, capacity of block scores] see scratch_stride
   int64_t scratch_stride;   // >= (start + rows) / ratio + 1
   int64_t start;
+  const int64_t* start_at = nullptr;
   QsaForm form;
-  int64_t total;            // kLc050: tokens in the cache after this call, all rows of the step in
+  // kLc050: tokens in the cache after this call, all rows of the step in. With start_at: those up to
+  // the last row of this call.
+  int64_t total;
   int rows, index_heads, index_dim, ratio, budget, max_cells;
 };
 
@@ -191,6 +232,7 @@ struct AttentionArgs {
   float* out;               // [rows, heads * head_dim]
   float scale;              // on the scores
   int64_t start;
+  const int64_t* start_at = nullptr;
   int rows, heads, kv_heads, head_dim, max_cells;
 };
 
@@ -255,6 +297,30 @@ struct PleInjectArgs {
   float* scratch;           // [rows, 2 * streams * width]
   float eps;
   int rows, streams, width, conv_width, dilation;
+};
+
+// The k largest of the first `valid` logits of each row with their ids, best first; of equal ones (0
+// and -0 are equal) the lower id first. A logit that is NaN or +inf comes before every other, the lower
+// id first, so that it cannot be missed. Values keep their bits.
+struct TopKLogitsArgs {
+  static constexpr OpId kOp = OpId::kTopKLogits;
+  static constexpr int kMost = 1024;            // of k
+  static constexpr int kMostTokens = 1 << 22;   // of valid
+  // Logits go by groups, which go by strips.
+  static constexpr int kGroup = 32;
+  static constexpr int kStrip = 4096;
+  static constexpr int64_t groups(int64_t valid) {
+    return (valid + kStrip - 1) / kStrip * (kStrip / kGroup);
+  }
+
+  const float* logits;  // [rows, stride]
+  int64_t stride;       // >= valid
+  float* values;        // [rows, k]
+  int32_t* ids;         // [rows, k]
+  uint32_t* scratch;    // [rows, groups(valid)]
+  int rows;
+  int valid;            // 1 to kMostTokens
+  int k;                // 1 to kMost, at most valid
 };
 
 }  // namespace strata::backend

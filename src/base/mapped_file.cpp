@@ -68,12 +68,16 @@ void advise_pages(const std::byte* data, size_t offset, size_t length, int advic
 
 }  // namespace
 
-void MappedFile::advise(Access access, size_t offset, size_t length) const {
-  advise_pages(data_, offset, length, access == Access::kRandom ? MADV_RANDOM : MADV_SEQUENTIAL);
+void MappedFile::expect_random_reads(size_t offset, size_t length) const {
+  advise_pages(data_, offset, length, MADV_RANDOM);
 }
 
 void MappedFile::prefetch(size_t offset, size_t length) const {
   advise_pages(data_, offset, length, MADV_WILLNEED);
+}
+
+void MappedFile::forget(size_t offset, size_t length) const {
+  advise_pages(data_, offset, length, MADV_DONTNEED);
 }
 
 }  // namespace strata

@@ -12,8 +12,6 @@ namespace strata {
 
 class MappedFile {
  public:
-  enum class Access { kSequential, kRandom };  // a hint for the kernel's read-ahead
-
   // Fails with kNotFound / kInvalidArgument when the path is missing, a directory or unreadable.
   static Result<MappedFile> open(const std::string& path);
 
@@ -26,10 +24,13 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // Hints for bytes [offset, offset + length).
-  void advise(Access access, size_t offset, size_t length) const;
+  // Tells the kernel that bytes [offset, offset + length) will be read here and there, so that it
+  // reads nothing ahead of them.
+  void expect_random_reads(size_t offset, size_t length) const;
   // Asks the kernel to start reading bytes [offset, offset + length) now; returns at once.
   void prefetch(size_t offset, size_t length) const;
+  // Tells the kernel that bytes [offset, offset + length) will not be read again soon.
+  void forget(size_t offset, size_t length) const;
 
  private:
   MappedFile() = default;

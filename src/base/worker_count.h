@@ -43,8 +43,18 @@ inline constexpr double kWorkerBudgetSeconds = 0.04;
 WorkerChoice measure_workers(std::span<const int> candidates, const WorkerTimer& timer,
                              const SecondsClock& clock);
 
-// The same on this machine, with a batch like a decoded token's: weights streamed from a buffer
-// beyond L2 in loops of some ten microseconds, and tiny loops between them. Under 0.1 s.
+// The same again, up to kWorkerLooks times with `pause` between them, while fewer workers than the
+// most of the candidates would be chosen; the look that found most workers useful counts. A choice
+// lasts as long as the process, so what disturbed one look must not make it; what holds for every
+// look does.
+inline constexpr int kWorkerLooks = 3;
+WorkerChoice measure_workers_repeatedly(std::span<const int> candidates, const WorkerTimer& timer,
+                                        const SecondsClock& clock,
+                                        const std::function<void()>& pause);
+
+// That on this machine, with a batch like a decoded token's: weights streamed from a buffer beyond
+// L2 in loops of some ten microseconds, and tiny loops between them. Under 0.1 s, or 0.5 s where
+// fewer workers seem faster.
 WorkerChoice measure_workers(const CpuTopology& topology);
 
 // One line for the log: "2 workers (of 2 cores; measured: 1 -> 1.21 ms, 2 -> 0.64 ms)".

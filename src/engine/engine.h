@@ -18,6 +18,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "engine/constraint.h"
 #include "engine/sampling_params.h"
 
 namespace strata::engine {
@@ -40,6 +41,8 @@ struct EngineState {
   EngineStage stage = EngineStage::kLoading;
   double load_progress = 0.0;  // 0..1 while loading
   std::string message;         // what is being done, or why it failed: one sentence
+  // Why it runs on fewer devices than it was given: one sentence; empty when all is well.
+  std::string degraded;
 };
 
 // A chat to be turned into tokens by the template of the model file.
@@ -48,6 +51,9 @@ struct ChatRequest {
   nlohmann::ordered_json tools;            // OpenAI tool array, or null
   nlohmann::ordered_json template_kwargs;  // extra template variables (enable_thinking, ...), or null
   bool add_generation_prompt = true;
+  // The answer goes on with the last message, an assistant's with text: its turn is left open behind
+  // that text, blanks at its end aside, and no generation prompt follows.
+  bool continue_final = false;
 };
 
 struct RenderedChat {
@@ -56,11 +62,23 @@ struct RenderedChat {
   bool starts_in_reasoning = false;  // the answer begins inside a <think> block
 };
 
+// A limit for an answer that begins inside a thinking block.
+struct ReasoningBudget {
+  int tokens = 0;                // >= 0: thinking tokens before the block is closed
+  TokenId end = 0;               // the token by which the model closes the block itself
+  std::vector<TokenId> closing;  // not empty; closes the block: `end` and line ends around it
+};
+
 struct GenerateRequest {
   std::string id;                   // for logs and cancellation; unique per request
   std::vector<TokenId> prompt;      // not empty, shorter than the context
   SamplingParams sampling;
   std::vector<std::string> stop;    // the text ends before the first occurrence of any of these
+  // The answer begins inside a thinking block: stop strings are looked for after "</think>" and the
+  // line ends behind it.
+  bool stop_after_thinking = false;
+  std::optional<ConstraintSpec> constraint;  // what the answer may be; not with ignore_eos
+  std::optional<ReasoningBudget> reasoning_budget;  // absent: no limit, or no thinking
   std::optional<int> max_tokens;    // absent: until the context is full
   bool ignore_eos = false;          // go on after an end-of-turn token
   bool emit_special = false;        // control tokens appear in the text (the final one too)
@@ -75,6 +93,7 @@ struct TopLogprob {
 
 struct TokenLogprob : TopLogprob {
   std::vector<TopLogprob> top;  // best first
+  bool silent = false;          // a control token that is no part of the text
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -134,6 +153,8 @@ class Engine {
   // Everything below fails with kUnavailable (or returns an empty value) before state() is kReady.
   virtual const ModelInfo& info() const = 0;
   virtual QueueInfo queue() const = 0;
+  // Devices, where the layers lie and why, what was predicted: for people and dashboards.
+  virtual nlohmann::ordered_json describe() const { return nlohmann::ordered_json::object(); }
 
   // `parse_special`: control-token names in the text become those tokens; otherwise plain text.
   virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool parse_special) const = 0;
@@ -142,7 +163,8 @@ class Engine {
                                          bool include_special) const = 0;
   virtual Result<RenderedChat> render_chat(const ChatRequest& request) const = 0;
 
-  // Checks the request (prompt length against the context, parameter ranges), then queues it.
+  // Checks the request (prompt length against the context, parameter ranges), compiles its
+  // constraint, then queues it.
   // After an error the sink is never called. kResourceExhausted when the queue is full.
   virtual Result<std::shared_ptr<RequestHandle>> submit(GenerateRequest request, EventSink sink) = 0;
 };

@@ -40,11 +40,36 @@ Result<PreparedRequest> prepare_generation(GenerateRequest request, const Loaded
                   fmt::format("max_tokens must not be negative, got {}", *request.max_tokens),
                   "max_tokens");
   }
+  if (const auto& budget = request.reasoning_budget) {
+    std::vector<TokenId> ids = budget->closing;
+    ids.push_back(budget->end);
+    const bool known = std::all_of(ids.begin(), ids.end(), [&](TokenId id) {
+      return id >= 0 && id < loaded.text->valid_tokens();
+    });
+    if (budget->tokens < 0 || budget->closing.empty() || !known) {
+      return Status(StatusCode::kInvalidArgument,
+                    "a thinking budget needs a number of tokens that is not negative and tokens of "
+                    "this model that close the block",
+                    "reasoning_budget_tokens");
+    }
+  }
   STRATA_ASSIGN_OR_RETURN(
       ResolvedSampling sampling,
       resolve(request.sampling, loaded.text->sampling_defaults(), info.vocabulary));
   STRATA_ASSIGN_OR_RETURN(StopMatcher stop, StopMatcher::create(request.stop));
-  return PreparedRequest{std::move(request), std::move(sampling), std::move(stop)};
+  if (request.stop_after_thinking) stop.start_after("</think>");
+  std::optional<grammar::Matcher> constraint;
+  if (request.constraint) {
+    if (request.ignore_eos) {
+      return Status(StatusCode::kInvalidArgument,
+                    "ignore_eos does not go together with a constrained answer, which ends where "
+                    "the constraint says",
+                    "ignore_eos");
+    }
+    STRATA_ASSIGN_OR_RETURN(constraint, loaded.text->compile(*request.constraint));
+  }
+  return PreparedRequest{std::move(request), std::move(sampling), std::move(stop),
+                         std::move(constraint)};
 }
 
 Generation::Generation(LoadedModel& loaded, memory::SequenceState& sequence, int prompt_chunk,
@@ -56,11 +81,23 @@ Generation::Generation(LoadedModel& loaded, memory::SequenceState& sequence, int
       request_(std::move(prepared.request)),
       sampler_(std::move(prepared.sampling), loaded.text->valid_tokens()),
       stop_(std::move(prepared.stop)),
+      constraint_(std::move(prepared.constraint)),
+      thinking_(std::move(request_.reasoning_budget)),
       sink_(std::move(sink)),
       cancelled_(cancelled),
-      on_step_(std::move(on_step)) {}
+      on_step_(std::move(on_step)) {
+  top_.k = candidates();
+  top_.valid = loaded.text->valid_tokens();
+}
 
-void Generation::run() {
+int Generation::candidates() const {
+  using TopK = backend::TopKLogitsArgs;
+  static_assert(kMostCandidates <= TopK::kMost);
+  if (constraint_ || loaded_.text->valid_tokens() > TopK::kMostTokens) return 0;
+  return sampler_.candidates();
+}
+
+Status Generation::run() {
   usage_.prompt_tokens = static_cast<int>(request_.prompt.size());
   const auto start = std::chrono::steady_clock::now();
   Status status = read_prompt();
@@ -69,9 +106,10 @@ void Generation::run() {
   if (status.ok()) status = decode();
   if (status.code() == StatusCode::kCancelled) {
     finish(FinishReason::kCancelled);
-  } else if (!status.ok()) {
-    sink_(Failed{status});
+    return {};
   }
+  if (!status.ok()) sink_(Failed{status});
+  return status;
 }
 
 Status Generation::begin_step() {
@@ -84,39 +122,39 @@ Status Generation::read_prompt() {
   STRATA_RETURN_IF_ERROR(sequence_.reset());
   const std::span<const TokenId> prompt = request_.prompt;
   for (const TokenId id : prompt) sampler_.accept(id, TokenOrigin::kPrompt);
-  for (size_t begin = 0; begin < prompt.size();) {
-    STRATA_RETURN_IF_ERROR(begin_step());
-    const size_t count = std::min(prompt.size() - begin, static_cast<size_t>(prompt_chunk_));
-    const bool last = begin + count == prompt.size();
-    const model::BatchItem item{.sequence = &sequence_,
-                                .tokens = prompt.subspan(begin, count),
-                                .logits = last ? model::LogitsOf::kLastToken : model::LogitsOf::kNone,
-                                .positions = {},
-                                .next_position = 0,
-                                .embeddings = {}};
-    STRATA_RETURN_IF_ERROR(loaded_.model->forward({&item, 1}, logits_));
-    begin += count;
-    if (request_.want_progress) {
-      sink_(PromptProgress{static_cast<int>(begin), static_cast<int>(prompt.size())});
+  const auto total = static_cast<int>(prompt.size());
+  int reported = 0;
+  const auto before_chunk = [&](int read) {
+    if (request_.want_progress && read > reported) {
+      reported = read;
+      sink_(PromptProgress{read, total});
     }
-  }
+    return begin_step();
+  };
+  const int chunk = loaded_.prompt_chunk(total, prompt_chunk_);
+  model::Qwen4Exp& model = *loaded_.model;
+  STRATA_RETURN_IF_ERROR(
+      top_.k > 0 ? model.read_prompt(sequence_, prompt, chunk, before_chunk, top_)
+                 : model.read_prompt(sequence_, prompt, chunk, before_chunk, logits_));
+  if (request_.want_progress) sink_(PromptProgress{total, total});
   return {};
 }
 
 Status Generation::decode() {
+  const auto enough = [this] {
+    return request_.max_tokens && usage_.completion_tokens >= *request_.max_tokens;
+  };
+  if (enough()) {
+    finish(FinishReason::kLength);
+    return {};
+  }
   for (;;) {
     STRATA_RETURN_IF_ERROR(begin_step());
-    if (request_.max_tokens && usage_.completion_tokens >= *request_.max_tokens) {
-      finish(FinishReason::kLength);
-      return {};
-    }
-    // The draw is addressed by where the token will stand, whatever came before it was computed.
-    STRATA_ASSIGN_OR_RETURN(const SampleResult sampled,
-                            sampler_.sample(logits_, sequence_.length()));
-    sampler_.accept(sampled.token, TokenOrigin::kGenerated);
+    STRATA_ASSIGN_OR_RETURN(const SampleResult sampled, choose());
     ++usage_.completion_tokens;
     if (take(sampled)) return {};
-    if (sequence_.length() >= sequence_.capacity()) {
+    // The model is not run for a token after the last one.
+    if (enough() || sequence_.length() >= sequence_.capacity()) {
       finish(FinishReason::kLength);
       return {};
     }
@@ -127,8 +165,33 @@ Status Generation::decode() {
                                 .positions = {},
                                 .next_position = 0,
                                 .embeddings = {}};
-    STRATA_RETURN_IF_ERROR(loaded_.model->forward({&item, 1}, logits_));
+    STRATA_RETURN_IF_ERROR(top_.k > 0 ? loaded_.model->forward({&item, 1}, top_)
+                                      : loaded_.model->forward({&item, 1}, logits_));
   }
+}
+
+Result<SampleResult> Generation::choose() {
+  const std::optional<TokenId> forced = thinking_.forced(utf8_.pending() == 0);
+  mask_.clear();
+  if (forced) {
+    mask_.resize((static_cast<size_t>(loaded_.info.vocabulary) + 63) / 64);
+    mask_[static_cast<size_t>(*forced) / 64] = uint64_t{1} << (*forced % 64);
+  } else if (constraint_) {
+    mask_.resize(constraint_->words());
+    STRATA_RETURN_IF_ERROR(constraint_->fill_mask(mask_));
+  }
+  // The draw is addressed by where the token will stand, whatever came before it was computed.
+  const int64_t position = sequence_.length();
+  const bool all = top_.k == 0 || !mask_.empty();
+  if (all && top_.k > 0) STRATA_RETURN_IF_ERROR(loaded_.model->fetch_logits(logits_));
+  STRATA_ASSIGN_OR_RETURN(
+      const SampleResult sampled,
+      all ? sampler_.sample(logits_, position, mask_)
+          : sampler_.sample_candidates(top_.values, top_.tokens, position));
+  sampler_.accept(sampled.token, TokenOrigin::kGenerated);
+  thinking_.accept(sampled.token, forced.has_value());
+  if (constraint_) STRATA_RETURN_IF_ERROR(constraint_->advance(sampled.token));
+  return sampled;
 }
 
 bool Generation::take(const SampleResult& sampled) {
@@ -136,7 +199,10 @@ bool Generation::take(const SampleResult& sampled) {
   const bool ends = tokenizer.is_end_of_generation(sampled.token) && !request_.ignore_eos;
   const bool silent = tokenizer.is_control(sampled.token) && !request_.emit_special;
   waiting_tokens_.push_back(sampled.token);
-  if (sampled.logprob) waiting_logprobs_.push_back(describe(sampled));
+  if (sampled.logprob) {
+    waiting_logprobs_.push_back(describe(sampled));
+    waiting_logprobs_.back().silent = silent;
+  }
 
   std::string text = utf8_.feed(silent ? std::string_view() : tokenizer.token_bytes(sampled.token));
   // Tokens before this one end inside `text`; this one does too, unless it left bytes behind.

@@ -1,5 +1,6 @@
 #include "engine/model_text.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "engine/sampler.h"
@@ -54,6 +55,36 @@ std::chrono::sys_seconds local_time() {
   return std::chrono::sys_seconds(std::chrono::seconds(timegm(&local)));
 }
 
+// Ends a rendered chat behind the text of its last message.
+Status cut_behind_last_text(const nlohmann::ordered_json& messages, text::RenderedPrompt& prompt) {
+  constexpr const char* kBlanks = " \t\r\n";
+  std::string wanted;
+  const auto content = messages.back().find("content");
+  if (content != messages.back().end() && content->is_string()) {
+    wanted = content->get<std::string>();
+  } else if (content != messages.back().end() && content->is_array()) {
+    for (const auto& part : *content) wanted += part.value("text", "");
+  }
+  wanted.erase(wanted.find_last_not_of(kBlanks) + 1);
+  const auto last = std::find_if(prompt.pieces.rbegin(), prompt.pieces.rend(),
+                                 [](const jinja::Piece& piece) { return !piece.from_template; });
+  size_t end = 0;
+  if (last != prompt.pieces.rend()) end = last->text.find_last_not_of(kBlanks) + 1;
+  const size_t start = std::min(wanted.find_first_not_of(kBlanks), wanted.size());
+  const std::string_view core = std::string_view(wanted).substr(start);
+  if (core.empty() || end == 0 || !std::string_view(last->text).substr(0, end).ends_with(core)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the last message cannot be continued: the chat template does not write its text "
+                  "at the end of the turn; give it text and no tool calls",
+                  "messages");
+  }
+  last->text.resize(end);
+  prompt.pieces.erase(last.base(), prompt.pieces.end());
+  prompt.text.clear();
+  for (const auto& piece : prompt.pieces) prompt.text += piece.text;
+  return {};
+}
+
 }  // namespace
 
 Result<ModelText> ModelText::read(const GgufFile& file) {
@@ -62,6 +93,7 @@ Result<ModelText> ModelText::read(const GgufFile& file) {
   auto tokenizer = text::Tokenizer::create(spec);
   if (!tokenizer.ok()) return tokenizer.status().with_context(file.path());
   out.tokenizer_ = std::make_unique<text::Tokenizer>(std::move(*tokenizer));
+  out.constraints_ = std::make_unique<ConstraintCompiler>(*out.tokenizer_);
   for (TokenId id = 0; id < out.tokenizer_->vocab_size(); ++id) {
     if (!out.tokenizer_->token_bytes(id).empty()) out.valid_tokens_ = id + 1;
   }
@@ -93,18 +125,22 @@ Result<RenderedChat> ModelText::render_chat(const ChatRequest& request) const {
     return failed_precondition(
         "this model file has no chat template; use /v1/completions with a prompt of your own");
   }
+  const bool opens_turn = request.add_generation_prompt && !request.continue_final;
   STRATA_ASSIGN_OR_RETURN(text::RenderedPrompt rendered,
                           template_->render({.messages = request.messages,
                                              .tools = request.tools,
                                              .kwargs = request.template_kwargs,
-                                             .add_generation_prompt = request.add_generation_prompt,
+                                             .add_generation_prompt = opens_turn,
                                              .now = local_time()}));
+  if (request.continue_final) {
+    STRATA_RETURN_IF_ERROR(cut_behind_last_text(request.messages, rendered));
+  }
   std::vector<text::Span> spans;
   spans.reserve(rendered.pieces.size());
   for (const auto& piece : rendered.pieces) spans.push_back({piece.text, piece.from_template});
   RenderedChat out;
   STRATA_ASSIGN_OR_RETURN(out.tokens, tokenizer_->encode_spans(spans));
-  out.starts_in_reasoning = request.add_generation_prompt && text::starts_in_reasoning(rendered);
+  out.starts_in_reasoning = opens_turn && text::starts_in_reasoning(rendered);
   out.text = std::move(rendered.text);
   return out;
 }

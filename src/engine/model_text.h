@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/constraint_compiler.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
 #include "text/chat_template.h"
@@ -24,11 +25,16 @@ class ModelText {
   const SamplingParams& sampling_defaults() const { return sampling_defaults_; }
 
   Result<RenderedChat> render_chat(const ChatRequest& request) const;
+  // Thread-safe; errors as ConstraintCompiler::compile().
+  Result<grammar::Matcher> compile(const ConstraintSpec& constraint) const {
+    return constraints_->compile(constraint);
+  }
 
  private:
   ModelText() = default;
 
   std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::unique_ptr<ConstraintCompiler> constraints_;
   std::optional<text::ChatTemplate> template_;
   SamplingParams sampling_defaults_;
   int valid_tokens_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -107,6 +108,42 @@ std::vector<std::pair<TokenId, float>> merged(std::vector<std::pair<TokenId, flo
 float clamped(double logit) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   return static_cast<float>(std::clamp(logit, -kLargest, kLargest));
+}
+
+// A faulty logit stays one, so that the mask hides no fault of the model.
+void apply_mask(std::span<const float> logits, std::span<const uint64_t> mask,
+                std::span<float> out) {
+  constexpr size_t kWord = 64;
+  const auto excluded = [](float logit) { return logit < kInfinity ? -kInfinity : logit; };
+  for (size_t begin = 0; begin < logits.size(); begin += kWord) {
+    const uint64_t word = begin / kWord < mask.size() ? mask[begin / kWord] : 0;
+    const size_t count = std::min(kWord, logits.size() - begin);
+    const float* from = logits.data() + begin;
+    float* to = out.data() + begin;
+    if (word == ~uint64_t{0}) {
+      std::copy_n(from, count, to);
+      continue;
+    }
+    for (size_t i = 0; i < count; ++i) to[i] = excluded(from[i]);
+    for (uint64_t rest = word; rest != 0; rest &= rest - 1) {
+      const auto i = static_cast<size_t>(std::countr_zero(rest));
+      if (i < count) to[i] = from[i];
+    }
+  }
+}
+
+Status not_finite(int64_t position, int64_t token, float logit) {
+  return internal_error(
+      "The logits of position {} are not finite (token {} has {}); the model file or the device "
+      "may be faulty, check both and start again.",
+      position, token, logit);
+}
+
+Status all_impossible(int64_t position) {
+  return internal_error(
+      "The logits of position {} are all -inf; the model file or the device may be faulty, check "
+      "both and start again.",
+      position);
 }
 
 template <class Candidate>
@@ -245,11 +282,17 @@ void Sampler::accept(TokenId token, TokenOrigin origin) {
   count.generated += origin == TokenOrigin::kGenerated ? 1 : 0;
 }
 
-// Steps 2 to 4 of the header; the logits themselves when there is nothing to change.
-std::span<const float> Sampler::adjust(std::span<const float> logits) {
-  if (sampling_.logit_bias.empty() && counts_.empty()) return logits;
+// The mask and steps 2 to 4 of the header; the logits themselves when there is nothing to change.
+std::span<const float> Sampler::adjust(std::span<const float> logits,
+                                       std::span<const uint64_t> mask) {
+  if (sampling_.logit_bias.empty() && counts_.empty() && mask.empty()) return logits;
   std::vector<float>& adjusted = scratch_.adjusted;
-  adjusted.assign(logits.begin(), logits.end());
+  if (mask.empty()) {
+    adjusted.assign(logits.begin(), logits.end());
+  } else {
+    adjusted.resize(logits.size());
+    apply_mask(logits, mask, adjusted);
+  }
   for (const auto& [token, bias] : sampling_.logit_bias) {
     if (token >= valid_) continue;
     float& logit = adjusted[static_cast<size_t>(token)];
@@ -309,7 +352,8 @@ TokenId Sampler::first_largest(std::span<const float> logits, float max) const {
 }
 
 // Makes `logits` the adjusted logits without padding and returns their maximum, which is finite.
-Result<float> Sampler::prepare(std::span<const float>& logits, int64_t position) {
+Result<float> Sampler::prepare(std::span<const float>& logits, int64_t position,
+                               std::span<const uint64_t> mask) {
   if (logits.size() < static_cast<size_t>(valid_)) {
     return internal_error(
         "The head gave {} logits for position {}, but the vocabulary has {} tokens; check that the "
@@ -317,17 +361,25 @@ Result<float> Sampler::prepare(std::span<const float>& logits, int64_t position)
         logits.size(), position, valid_);
   }
   const std::span<const float> raw = logits.first(static_cast<size_t>(valid_));
-  logits = adjust(raw);
+  logits = adjust(raw, mask);
   const float max = scan(logits);
   if (std::isnan(max)) {
     const auto fault =
         std::find_if(logits.begin(), logits.end(), [](float x) { return !(x < kInfinity); });
-    return internal_error(
-        "The logits of position {} are not finite (token {} has {}); the model file or the device "
-        "may be faulty, check both and start again.",
-        position, fault - logits.begin(), *fault);
+    return not_finite(position, fault - logits.begin(), *fault);
   }
   if (max == -kInfinity) {
+    const auto possible = [&](size_t i) {
+      return raw[i] > -kInfinity && ((mask[i / 64] >> (i % 64)) & 1) != 0;
+    };
+    size_t first = 0;
+    while (!mask.empty() && first < raw.size() && !possible(first)) ++first;
+    if (first == raw.size()) {
+      return failed_precondition(
+          "The constraint of the answer admits no token that the model holds for possible at "
+          "position {}; relax the constraint.",
+          position);
+    }
     if (std::any_of(raw.begin(), raw.end(), [](float x) { return x > -kInfinity; })) {
       return Status(StatusCode::kInvalidArgument,
                     fmt::format("logit_bias bans every token that is possible at position {}; "
@@ -335,10 +387,7 @@ Result<float> Sampler::prepare(std::span<const float>& logits, int64_t position)
                                 position),
                     "logit_bias");
     }
-    return internal_error(
-        "The logits of position {} are all -inf; the model file or the device may be faulty, check "
-        "both and start again.",
-        position);
+    return all_impossible(position);
   }
   return max;
 }
@@ -383,11 +432,11 @@ double Sampler::weigh(std::span<const float> logits, float max) {
   double total = 0.0;
   if (sampling_.top_k > 0 && sampling_.top_k < valid_) {
     select_largest(logits, sampling_.top_k);
-    for (Candidate& c : candidates) {
-      c.weight = std::exp((double{c.logit} - max) / temperature);
+    // The order in which sample_candidates() gets them: sums round by it.
+    if (sampling_.top_k <= kMostCandidates) {
+      std::sort(candidates.begin(), candidates.end(), more_probable<Candidate>);
     }
-    std::erase_if(candidates, [](const Candidate& c) { return !(c.weight > 0.0); });
-    return mass_of(candidates);
+    return weigh_candidates(max);
   }
   candidates.clear();
   candidates.reserve(logits.size());
@@ -398,6 +447,16 @@ double Sampler::weigh(std::span<const float> logits, float max) {
     total += weight;
   }
   return total;
+}
+
+// Step 6 for the candidates of step 7.
+double Sampler::weigh_candidates(float max) {
+  auto& candidates = scratch_.candidates;
+  for (Candidate& c : candidates) {
+    c.weight = std::exp((double{c.logit} - max) / double{sampling_.temperature});
+  }
+  std::erase_if(candidates, [](const Candidate& c) { return !(c.weight > 0.0); });
+  return mass_of(candidates);
 }
 
 // Steps 8 to 10; returns the mass that is left.
@@ -455,9 +514,10 @@ void Sampler::rank(std::span<const float> logits, SampleResult& result) {
   }
 }
 
-Result<SampleResult> Sampler::sample(std::span<const float> logits, int64_t position) {
+Result<SampleResult> Sampler::sample(std::span<const float> logits, int64_t position,
+                                     std::span<const uint64_t> mask) {
   std::span<const float> adjusted = logits;
-  STRATA_ASSIGN_OR_RETURN(const float max, prepare(adjusted, position));
+  STRATA_ASSIGN_OR_RETURN(const float max, prepare(adjusted, position, mask));
   SampleResult result;
   if (sampling_.temperature == 0.0f) {
     result.token = first_largest(adjusted, max);
@@ -473,9 +533,43 @@ Result<SampleResult> Sampler::sample(std::span<const float> logits, int64_t posi
   return result;
 }
 
+int Sampler::candidates() const {
+  const bool penalties =
+      sampling_.penalty_last_n != 0 && counts(TokenOrigin::kGenerated);
+  if (!sampling_.logit_bias.empty() || penalties || sampling_.top_logprobs) return 0;
+  const int wanted = sampling_.temperature == 0.0f ? 1 : sampling_.top_k;
+  return wanted <= kMostCandidates && wanted < valid_ ? wanted : 0;
+}
+
+Result<SampleResult> Sampler::sample_candidates(std::span<const float> logits,
+                                                std::span<const TokenId> tokens,
+                                                int64_t position) {
+  const auto wanted = static_cast<size_t>(candidates());
+  if (wanted == 0 || logits.size() != wanted || tokens.size() != wanted) {
+    return internal_error("The head gave {} of the best logits and {} tokens for position {}, where "
+                          "{} were wanted.",
+                          logits.size(), tokens.size(), position, wanted);
+  }
+  const float max = logits[0];
+  if (!(max < kInfinity)) return not_finite(position, tokens[0], max);
+  if (max == -kInfinity) return all_impossible(position);
+  SampleResult result;
+  result.token = tokens[0];
+  if (sampling_.temperature == 0.0f) return result;
+  auto& chosen = scratch_.candidates;
+  chosen.clear();
+  chosen.reserve(wanted);
+  for (size_t i = 0; i < wanted && logits[i] > -kInfinity; ++i) {
+    chosen.push_back({logits[i], tokens[i], 0.0});
+  }
+  result.token = draw(cut(max, weigh_candidates(max)), uniform(sampling_.seed, position));
+  return result;
+}
+
 Result<std::vector<TokenProbability>> Sampler::distribution(std::span<const float> logits,
-                                                            int64_t position) {
-  STRATA_ASSIGN_OR_RETURN(const float max, prepare(logits, position));
+                                                            int64_t position,
+                                                            std::span<const uint64_t> mask) {
+  STRATA_ASSIGN_OR_RETURN(const float max, prepare(logits, position, mask));
   std::vector<TokenProbability> probabilities;
   if (sampling_.temperature == 0.0f) {
     probabilities.push_back({first_largest(logits, max), 1.0});

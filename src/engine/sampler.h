@@ -2,6 +2,7 @@
 //
 // Order of the steps, each on what the one before left:
 //   1. rows from `vocabulary_valid` on are padding: never read, never chosen
+//      The same holds for tokens that a mask excludes, when the answer is constrained.
 //   2. logit_bias is added to the raw logit
 //   3. repetition penalty r, for tokens of prompt and output: x > 0 ? x / r : x * r
 //      (Keskar et al., "CTRL", 2019, section 4.1, with the sign rule that Hugging Face and vLLM
@@ -41,6 +42,7 @@ namespace strata::engine {
 
 inline constexpr int kMaxTopLogprobs = 20;      // as the OpenAI API
 inline constexpr float kMaxLogitBias = 100.0f;  // as the OpenAI API; -inf is allowed besides
+inline constexpr int kMostCandidates = 1024;    // that a device sorts out of all logits
 
 // SamplingParams with every choice made. The initial values are neutral: each step is off.
 struct ResolvedSampling {
@@ -72,8 +74,9 @@ struct RankedToken {
   float logprob = 0.0f;
 };
 
-// Log-probabilities are natural logs of softmax(raw logits without padding): before bias, penalties
-// and temperature.
+// Log-probabilities are natural logs of softmax(raw logits without padding): before mask, bias,
+// penalties and temperature. The OpenAI API too reports what the model holds for likely, whatever
+// then steers the choice.
 struct SampleResult {
   TokenId token = 0;
   std::optional<float> logprob;  // of `token`; present when top_logprobs was asked for
@@ -105,14 +108,28 @@ class Sampler {
 
   // `logits`: one value per row of the head, vocabulary_valid or more. `position` is the index in
   // the sequence of the token to be chosen; with the seed it fixes the draw. -inf in a logit means
-  // the token is impossible. Allocates nothing after a sampler's first call with the same options.
+  // the token is impossible. `mask`: empty, or one bit per token (lowest bit first) that is set
+  // where the token may be chosen. Allocates nothing after a sampler's first call with the same
+  // options.
   // Errors: kInternal when a logit is NaN or +inf, when every logit is -inf, or when there are too
-  // few; kInvalidArgument (field logit_bias) when the biases ban every possible token.
-  Result<SampleResult> sample(std::span<const float> logits, int64_t position);
+  // few; kInvalidArgument (field logit_bias) when the biases ban every possible token;
+  // kFailedPrecondition when the mask admits no possible token.
+  Result<SampleResult> sample(std::span<const float> logits, int64_t position,
+                              std::span<const uint64_t> mask = {});
+
+  // How many of the best logits are enough to choose by: 1 to kMostCandidates, fewer than there are
+  // tokens; 0 where all are needed, because a bias, a penalty, log-probabilities or a cut looks at them.
+  int candidates() const;
+
+  // As sample() without a mask, bit for bit, from the candidates() best logits and their tokens, in the
+  // order of backend::TopKLogitsArgs, in which the lowest token with a NaN or +inf comes first.
+  Result<SampleResult> sample_candidates(std::span<const float> logits,
+                                         std::span<const TokenId> tokens, int64_t position);
 
   // What sample() would draw from, best first, with the same errors. Probabilities add up to 1.
   Result<std::vector<TokenProbability>> distribution(std::span<const float> logits,
-                                                     int64_t position);
+                                                     int64_t position,
+                                                     std::span<const uint64_t> mask = {});
 
   const ResolvedSampling& sampling() const { return sampling_; }
 
@@ -146,12 +163,14 @@ class Sampler {
 
   bool counts(TokenOrigin origin) const;
   void forget(const Accepted& accepted);
-  std::span<const float> adjust(std::span<const float> logits);
+  std::span<const float> adjust(std::span<const float> logits, std::span<const uint64_t> mask);
   float scan(std::span<const float> logits);
   TokenId first_largest(std::span<const float> logits, float max) const;
-  Result<float> prepare(std::span<const float>& logits, int64_t position);
+  Result<float> prepare(std::span<const float>& logits, int64_t position,
+                        std::span<const uint64_t> mask);
   void select_largest(std::span<const float> logits, int count);
   double weigh(std::span<const float> logits, float max);
+  double weigh_candidates(float max);
   double cut(float max, double total);
   TokenId draw(double total, double u);
   void rank(std::span<const float> logits, SampleResult& result);

@@ -118,6 +118,31 @@ void StopMatcher::release(size_t bytes) {
   }
 }
 
+size_t StopMatcher::skip(std::string_view text) {
+  size_t skipped = 0;
+  if (!marker_.empty()) {
+    const size_t before = tail_.size();
+    tail_ += text;
+    const size_t found = tail_.find(marker_);
+    if (found == std::string::npos) {
+      if (tail_.size() >= marker_.size()) tail_.erase(0, tail_.size() - marker_.size() + 1);
+      return text.size();
+    }
+    skipped = found + marker_.size() - before;
+    marker_.clear();
+    tail_.clear();
+    after_marker_ = true;
+  }
+  while (after_marker_ && skipped < text.size()) {
+    if (text[skipped] == '\n') {
+      ++skipped;
+    } else {
+      after_marker_ = false;
+    }
+  }
+  return skipped;
+}
+
 std::string StopMatcher::push(std::string_view text, int64_t tokens) {
   if (matched_) return {};
   pushed_tokens_ += tokens;
@@ -126,6 +151,7 @@ std::string StopMatcher::push(std::string_view text, int64_t tokens) {
   size_t keep = 0;  // bytes at the end of held_ + text that stay
   size_t read = 0;  // bytes of text
   if (automaton_) {
+    read = skip(text);
     while (read < text.size() && !matched_) {
       node_ = automaton_->step(node_, static_cast<unsigned char>(text[read++]));
       keep = automaton_->depth(node_);

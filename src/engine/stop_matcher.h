@@ -32,6 +32,10 @@ class StopMatcher {
   // kInvalidArgument (field "stop") when a stop string is empty.
   static Result<StopMatcher> create(std::span<const std::string> stop_strings);
 
+  // Stop strings count only behind the first `marker` (not empty) of the text and the line ends that
+  // follow it; what stands before is released at once. Call before the first push().
+  void start_after(std::string marker) { marker_ = std::move(marker); }
+
   // Adds the next piece of text and returns the text that became certain, maybe none. `tokens` is
   // how many tokens end with this piece: 1 for one token's text, more when a piece completes a
   // character that several tokens share. A piece may be empty. After a match pieces are ignored.
@@ -61,10 +65,15 @@ class StopMatcher {
   };
 
   void release(size_t bytes);
+  // Bytes at the front of `text` in which stop strings do not count.
+  size_t skip(std::string_view text);
 
   std::shared_ptr<const Automaton> automaton_;  // null without stop strings
   int32_t node_ = 0;
   std::string held_;
+  std::string marker_;  // still awaited; empty: found, or none
+  std::string tail_;    // the last bytes before the marker was found
+  bool after_marker_ = false;  // only line ends have come since the marker
   std::optional<size_t> matched_;
   std::deque<Piece> waiting_;
   uint64_t pushed_bytes_ = 0;

@@ -1,8 +1,10 @@
 #include "format/gguf.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
+#include "base/anonymous_memory.h"
 #include "format/gguf_index.h"
 #include "format/gguf_layout.h"
 #include "format/gguf_split.h"
@@ -22,6 +24,9 @@ struct GgufFile::State {
   std::vector<TensorInfo> tensors;
   std::vector<uint32_t> keys_by_name;
   std::vector<uint32_t> tensors_by_name;
+
+  std::vector<AnonymousMemory> copies;
+  std::vector<std::span<const std::byte>> copied;  // by tensor; empty: only mapped
 };
 
 namespace {
@@ -177,7 +182,50 @@ const TensorInfo* GgufFile::find_tensor(std::string_view name) const {
 }
 
 std::span<const std::byte> GgufFile::data(const TensorInfo& tensor) const {
+  const auto index = static_cast<size_t>(&tensor - state_->tensors.data());
+  if (index < state_->copied.size() && !state_->copied[index].empty()) return state_->copied[index];
   return state_->bytes[tensor.shard].subspan(tensor.offset, tensor.bytes);
+}
+
+Status GgufFile::copy_to_memory(std::span<const TensorInfo* const> tensors,
+                                const std::function<void(uint64_t)>& progress) {
+  constexpr size_t kAlignment = 64;
+  constexpr size_t kPiece = size_t{8} << 20;
+  const auto room = [](const TensorInfo& t) {
+    return (t.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  State& s = *state_;
+  s.copied.resize(s.tensors.size());
+  const auto copy_of = [&](const TensorInfo& t) -> std::span<const std::byte>& {
+    return s.copied[static_cast<size_t>(&t - s.tensors.data())];
+  };
+  size_t total = 0;
+  for (const TensorInfo* t : tensors) {
+    if (copy_of(*t).empty()) total += room(*t);
+  }
+  STRATA_ASSIGN_OR_RETURN(AnonymousMemory memory, AnonymousMemory::allocate(total));
+  std::byte* to = memory.bytes().data();
+  uint64_t done = 0;
+  for (const TensorInfo* t : tensors) {
+    if (!copy_of(*t).empty() || t->bytes == 0) continue;
+    const std::span<const std::byte> from = s.bytes[t->shard].subspan(t->offset, t->bytes);
+    const MappedFile* file = mapping(t->shard);
+    for (size_t at = 0; at < from.size(); at += kPiece) {
+      const size_t count = std::min(kPiece, from.size() - at);
+      if (file != nullptr) {
+        const size_t ahead = std::min(2 * kPiece, from.size() - at);
+        file->prefetch(t->offset + at, ahead);
+      }
+      std::memcpy(to + at, from.data() + at, count);
+      done += count;
+      progress(done);
+    }
+    if (file != nullptr) file->forget(t->offset, t->bytes);
+    copy_of(*t) = {to, t->bytes};
+    to += room(*t);
+  }
+  s.copies.push_back(std::move(memory));
+  return {};
 }
 
 const MappedFile* GgufFile::mapping(size_t shard) const {

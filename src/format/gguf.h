@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,8 +97,15 @@ class GgufFile {
   std::span<const TensorInfo> tensors() const;
   // Null when there is no such tensor. O(log tensors).
   const TensorInfo* find_tensor(std::string_view name) const;
-  // The tensor's bytes; valid as long as this object. `tensor` must be one of tensors().
+  // The tensor's bytes; valid as long as this object, but see copy_to_memory(). `tensor` must be one of
+  // tensors().
   std::span<const std::byte> data(const TensorInfo& tensor) const;
+
+  // Copies these tensors from the mapped file into memory of their own, which data() gives from then
+  // on; earlier results stay valid. Those copied before are left as they are. `progress` hears of the
+  // bytes done so far. Fails with kResourceExhausted, with nothing copied.
+  Status copy_to_memory(std::span<const TensorInfo* const> tensors,
+                        const std::function<void(uint64_t)>& progress);
 
   // The mapping of a shard, for read-ahead hints at TensorInfo::offset; null after from_bytes.
   const MappedFile* mapping(size_t shard) const;

@@ -38,7 +38,7 @@ Result<PleTable> PleTable::create(std::shared_ptr<const GgufFile> file, const Te
   table.row_bytes_ = row_bytes(tensor.type, tensor.row_elems());
   table.hash_ = std::move(hash);
   if (table.mapping_ != nullptr) {
-    table.mapping_->advise(MappedFile::Access::kRandom, tensor.offset, tensor.bytes);
+    table.mapping_->expect_random_reads(tensor.offset, tensor.bytes);
   }
   table.file_ = std::move(file);
   return table;

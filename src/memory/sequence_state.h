@@ -1,7 +1,7 @@
-// Everything the model remembers about one sequence on one device: delta-net states and
-// convolution tails, cached keys and values, pooled indexer keys, n-gram convolution tail, token
-// history and positions. All of it belongs together: a sequence is continued, copied or reset as a
-// whole, never in part.
+// Everything the model remembers about one sequence, each layer's part on the device that runs the
+// layer: delta-net states and convolution tails, cached keys and values, pooled indexer keys, n-gram
+// convolution tail, token history and positions. All of it belongs together: a sequence is
+// continued, copied or reset as a whole, never in part.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,17 @@ struct StateShape {
   int value_heads = 0, gdn_head_dim = 0, conv_channels = 0, conv_width = 0;
   // Attention layers; ratio per layer (0 = dense, no indexer state).
   std::vector<int> ratios;
-  int kv_width = 0, index_dim = 0, rot_dim = 0;
-  // N-gram injection; ple_tail rows of ple_width. Zero when the model has none.
-  int ple_tail = 0, ple_width = 0;
+  int kv_width = 0, kv_head_dim = 0, index_dim = 0, rot_dim = 0;
+  // N-gram injection before layer ple_layer; ple_tail rows of ple_width. -1 and zero when the model
+  // has none.
+  int ple_layer = -1, ple_tail = 0, ple_width = 0;
+};
+
+// Layers [first, end) lie on `device`.
+struct LayerPlace {
+  backend::Device* device = nullptr;
+  int first = 0;
+  int end = 0;
 };
 
 struct GdnState {
@@ -40,8 +48,9 @@ struct AttentionState {
 class SequenceState {
  public:
   // Reserves room for `capacity` tokens; physical memory is used only as the sequence grows, where
-  // the device allows that. The device must outlive the state.
-  static Result<SequenceState> create(backend::Device& device, const StateShape& shape,
+  // the device allows that. `places` cover all layers in order, each once; their devices must
+  // outlive the state.
+  static Result<SequenceState> create(std::span<const LayerPlace> places, const StateShape& shape,
                                       backend::KvType kv_type, int64_t capacity);
 
   // Back to the empty sequence.
@@ -61,15 +70,18 @@ class SequenceState {
   // Records tokens that the device state now includes.
   void append(std::span<const TokenId> tokens, int next_position);
 
-  // Bytes that do not grow with the length, and bytes per token.
-  static int64_t fixed_bytes(const StateShape& shape);
-  static int64_t bytes_per_token(const StateShape& shape, backend::KvType kv_type);
+  // Bytes of layers [first, end) that do not grow with the length.
+  static int64_t fixed_bytes(const StateShape& shape, int first, int end);
 
  private:
   SequenceState() = default;
+  Status create_place(const LayerPlace& place, const StateShape& shape, backend::KvType kv_type);
 
-  backend::Device* device_ = nullptr;
-  backend::Buffer fixed_;               // recurrent parts, one block: reset and copied as one
+  struct Fixed {
+    backend::Device* device;
+    backend::Buffer block;
+  };
+  std::vector<Fixed> fixed_;             // recurrent parts of each place: reset and copied as one
   std::vector<backend::Buffer> caches_;  // per attention layer: k, v, block keys
   std::vector<GdnState> gdn_;
   std::vector<AttentionState> attention_;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "model/rope.h"
+
 namespace strata::model {
 
 namespace {
@@ -52,7 +54,7 @@ Status read_attention(const GgufFile& file, Config& c) {
   if (c.rot_dim % 2 != 0) return bad(file, "rope.dimension_count", "must be even");
   STRATA_ASSIGN_OR_RETURN(const float base, file.require<float>(full_key("rope.freq_base")));
   if (!(base > 0)) return bad(file, "rope.freq_base", "must be positive");
-  c.rope_base = base;
+  c.rope_frequencies = rope_frequencies(c.rot_dim, base);
 
   c.rope_sections = {11, 11, 10};
   STRATA_ASSIGN_OR_RETURN(
@@ -264,9 +266,11 @@ memory::StateShape Config::state_shape() const {
   shape.conv_width = conv_width;
   shape.ratios = ratios;
   shape.kv_width = kv_heads * head_dim;
+  shape.kv_head_dim = head_dim;
   shape.index_dim = index_dim;
   shape.rot_dim = rot_dim;
   if (has_ple()) {
+    shape.ple_layer = ple_layer;
     shape.ple_tail = (ple_conv_width - 1) * ple.ngram;
     shape.ple_width = wide();
   }

@@ -26,7 +26,7 @@ struct Config {
 
   int heads = 0, kv_heads = 0, head_dim = 0;
   int rot_dim = 0;
-  double rope_base = 0.0;
+  std::vector<double> rope_frequencies;  // [rot_dim / 2] radians per position
   std::array<int, 3> rope_sections{};  // pairs of axes t, h, w
   float attention_scale = 0.0f;
   int index_heads = 0, index_dim = 0;

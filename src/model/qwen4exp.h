@@ -1,7 +1,7 @@
-// Qwen3.8-Flash-Next (GGUF architecture qwen4exp): the forward pass.
+// Qwen3.8-Flash-Next (GGUF architecture qwen4exp) on one device or spread over several in stages of
+// consecutive layers (stage.h). Where the layers lie never changes a result.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,49 +9,26 @@
 
 #include "backend/device.h"
 #include "memory/sequence_state.h"
+#include "model/batch.h"
 #include "model/config.h"
-#include "model/weights.h"
+#include "model/handoff.h"
 
 namespace strata::model {
 
-using Position = std::array<int, 3>;  // t, h, w (docs/MODEL.md 3.4)
-
-enum class LogitsOf { kNone, kLastToken, kEveryToken };
-
-// Replaces the embedding of consecutive tokens, for pictures.
-struct EmbeddingRows {
-  size_t first = 0;            // index into BatchItem::tokens
-  std::span<const float> rows;  // [count, width]
-};
-
-// New tokens of one sequence.
-struct BatchItem {
-  memory::SequenceState* sequence = nullptr;
-  std::span<const TokenId> tokens;
-  LogitsOf logits = LogitsOf::kLastToken;
-  // Empty for text: positions then count on from the sequence's next one. Otherwise one per token.
-  std::span<const Position> positions;
-  int next_position = 0;  // after the tokens; read only when positions are given
-  std::span<const EmbeddingRows> embeddings;
-};
-
-// What a diagnostic run may look at; all data is on the host and valid during the call.
-struct ForwardObserver {
-  // The wide residual [rows, streams * width]; layer -1: before the first layer.
-  std::function<void(int layer, std::span<const float> residual)> on_residual;
-  // Chosen experts, best first, and their weights: [rows, used].
-  std::function<void(int layer, std::span<const int32_t> ids, std::span<const float> weights)>
-      on_routes;
-};
-
 class Qwen4Exp {
  public:
-  // The device must outlive the model.
+  // One stage per place; the places cover all layers in order, each once, each on a device of its
+  // own. Between stage i and the next one rows of prompts take routes[i], kHost where there is none.
+  // The devices must outlive the model.
+  static Result<std::unique_ptr<Qwen4Exp>> load(std::shared_ptr<const GgufFile> file,
+                                                std::span<const memory::LayerPlace> places,
+                                                std::span<const Route> routes = {});
   static Result<std::unique_ptr<Qwen4Exp>> load(std::shared_ptr<const GgufFile> file,
                                                 backend::Device& device);
   ~Qwen4Exp();
 
   const Config& config() const;
+  const std::vector<memory::LayerPlace>& places() const;
   Result<memory::SequenceState> new_sequence(backend::KvType kv_type, int64_t capacity) const;
 
   // Runs the tokens of every item through the model, extends its sequence, and writes the logits
@@ -61,6 +38,24 @@ class Qwen4Exp {
   // Fails with kOutOfRange when a sequence would outgrow its capacity, before anything is changed.
   // After any other failure the sequences of the batch must be reset.
   Status forward(std::span<const BatchItem> batch, std::vector<float>& logits);
+  // The same, but only the best logits come to the host. `top` says how many.
+  Status forward(std::span<const BatchItem> batch, TopLogits& top);
+
+  // Reads `tokens` into the sequence, `chunk` at a time, and gives the logits after the last one. With
+  // several stages the chunks flow through them like through a pipeline, so several chunks keep
+  // several devices at work. `before_chunk` is told on the calling thread how
+  // many tokens the first stage was given; its failure ends the reading. Fails like forward().
+  Status read_prompt(memory::SequenceState& sequence, std::span<const TokenId> tokens, int chunk,
+                     const std::function<Status(int read)>& before_chunk,
+                     std::vector<float>& logits);
+  Status read_prompt(memory::SequenceState& sequence, std::span<const TokenId> tokens, int chunk,
+                     const std::function<Status(int read)>& before_chunk, TopLogits& top);
+
+  // All logits of the last of the calls above, when that gave the best of them.
+  Status fetch_logits(std::vector<float>& logits);
+
+  // Whether forward() or read_prompt() has failed because a direct copy arrived wrong.
+  bool direct_copies_failed() const;
 
   void set_qsa_form(backend::QsaForm form);
   void set_observer(ForwardObserver observer);

@@ -15,11 +15,17 @@ size_t axis_of(const Config& config, int i) {
 
 }  // namespace
 
+std::vector<double> rope_frequencies(int rot_dim, double base) {
+  std::vector<double> frequencies;
+  for (int i = 0; i < rot_dim / 2; ++i) frequencies.push_back(std::pow(base, -2.0 * i / rot_dim));
+  return frequencies;
+}
+
 void rope_row(const Config& config, const std::array<int, 3>& position, std::span<float> row) {
   const int pairs = config.rot_dim / 2;
   for (int i = 0; i < pairs; ++i) {
-    const double frequency = std::pow(config.rope_base, -2.0 * i / config.rot_dim);
-    const double angle = position[axis_of(config, i)] * frequency;
+    const double angle =
+        position[axis_of(config, i)] * config.rope_frequencies[static_cast<size_t>(i)];
     row[static_cast<size_t>(i)] = static_cast<float>(std::cos(angle));
     row[static_cast<size_t>(pairs + i)] = static_cast<float>(std::sin(angle));
   }

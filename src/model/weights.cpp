@@ -39,8 +39,13 @@ class Loader {
         experts == 1 ? std::vector<int64_t>{k, n} : std::vector<int64_t>{k, n, experts};
     const TensorInfo* tensor = find(name, shape);
     if (tensor == nullptr || check_only_) return {};
-    WeightRef w{.data = place(*tensor), .type = tensor->type, .k = k, .n = n, .experts = experts,
-                .scale = nullptr, .scale_count = 0};
+    WeightRef w{.data = place(*tensor),
+                .type = tensor->type,
+                .k = k,
+                .n = n,
+                .experts = experts,
+                .scale = nullptr,
+                .scale_count = 0};
     attach_scale(name, experts, w);
     return w;
   }
@@ -68,8 +73,8 @@ class Loader {
   const TensorInfo* find(const std::string& name, std::span<const int64_t> shape) {
     const TensorInfo* tensor = file_.find_tensor(name);
     if (tensor == nullptr) {
-      problems_.push_back(fmt::format("tensor {} is missing (expected shape {})", name,
-                                      shape_text(shape)));
+      problems_.push_back(
+          fmt::format("tensor {} is missing (expected shape {})", name, shape_text(shape)));
       return nullptr;
     }
     if (!same_shape(tensor->shape, shape)) {
@@ -87,6 +92,7 @@ class Loader {
   }
 
   const void* upload(const void* data, size_t bytes) {
+    if (!failure_.ok()) return nullptr;
     auto buffer = device_.allocate(bytes);
     if (!buffer.ok()) {
       failure_ = buffer.status();
@@ -119,8 +125,8 @@ class Loader {
     const auto bad = std::find_if_not(values.begin(), values.end(),
                                       [](float value) { return std::isfinite(value); });
     if (bad == values.end()) return;
-    problems_.push_back(fmt::format("value {} of tensor {} is not finite", bad - values.begin(),
-                                    tensor.name));
+    problems_.push_back(
+        fmt::format("value {} of tensor {} is not finite", bad - values.begin(), tensor.name));
   }
 
   // "X.scale" beside "X.weight": one factor, or one per expert (2.7).
@@ -220,19 +226,23 @@ PleWeights load_ple(Loader& load, const Config& c, const std::string& b) {
   return w;
 }
 
-Status load_all(const GgufFile& file, const Config& c, Device& device, bool check_only,
-                Weights& out) {
+Status load_all(const GgufFile& file, const Config& c, Device& device, LayerRange range,
+                bool check_only, Weights& out) {
   Loader load(file, device, out, check_only);
-  out.layers.clear();
-  out.token_embd = load.matrix("token_embd.weight", c.width, c.vocabulary);
-  out.output = load.has("output.weight")
-                   ? load.matrix("output.weight", c.width, c.vocabulary)
-                   : out.token_embd;
-  out.output_hc = load_hc(load, c, "output_hc", /*inject=*/false);
-  for (int il = 0; il < c.layers; ++il) {
+  out.layers.assign(static_cast<size_t>(c.layers), {});
+  const bool tied = !load.has("output.weight");
+  const bool first = range.first == 0, last = range.end == c.layers;
+  if (first || (last && tied)) {
+    out.token_embd = load.matrix("token_embd.weight", c.width, c.vocabulary);
+  }
+  if (last) {
+    out.output = tied ? out.token_embd : load.matrix("output.weight", c.width, c.vocabulary);
+    out.output_hc = load_hc(load, c, "output_hc", /*inject=*/false);
+  }
+  for (int il = range.first; il < range.end; ++il) {
     const auto layer = static_cast<size_t>(il);
     const std::string b = fmt::format("blk.{}.", il);
-    LayerWeights w;
+    LayerWeights& w = out.layers[layer];
     w.hc_attn = load_hc(load, c, b + "hc_attn", /*inject=*/true);
     w.hc_ffn = load_hc(load, c, b + "hc_ffn", /*inject=*/true);
     if (c.layer_kinds[layer] == memory::LayerKind::kGdn) {
@@ -241,9 +251,8 @@ Status load_all(const GgufFile& file, const Config& c, Device& device, bool chec
       w.attention = load_attention(load, c, b, c.ratios[layer]);
     }
     w.moe = load_moe(load, c, b);
-    out.layers.push_back(std::move(w));
+    if (il == c.ple_layer) out.ple = load_ple(load, c, b);
   }
-  if (c.has_ple()) out.ple = load_ple(load, c, fmt::format("blk.{}.", c.ple_layer));
   return load.status();
 }
 
@@ -256,8 +265,7 @@ Status load_ple_table(const std::shared_ptr<const GgufFile>& file, const Config&
         file->path(), tensor == nullptr ? "is missing" : "has shape " + tensor->shape_text(),
         c.ple_row_width);
   }
-  STRATA_ASSIGN_OR_RETURN(memory::PleTable table,
-                          memory::PleTable::create(file, *tensor, c.ple));
+  STRATA_ASSIGN_OR_RETURN(memory::PleTable table, memory::PleTable::create(file, *tensor, c.ple));
   out.ple_table = std::move(table);
   return {};
 }
@@ -265,11 +273,15 @@ Status load_ple_table(const std::shared_ptr<const GgufFile>& file, const Config&
 }  // namespace
 
 Result<Weights> load_weights(std::shared_ptr<const GgufFile> file, const Config& config,
-                             Device& device) {
+                             Device& device, LayerRange range) {
   Weights weights;
-  STRATA_RETURN_IF_ERROR(load_all(*file, config, device, /*check_only=*/true, weights));
-  if (config.has_ple()) STRATA_RETURN_IF_ERROR(load_ple_table(file, config, weights));
-  STRATA_RETURN_IF_ERROR(load_all(*file, config, device, /*check_only=*/false, weights));
+  const LayerRange everything{0, config.layers};
+  STRATA_RETURN_IF_ERROR(load_all(*file, config, device, everything, /*check_only=*/true, weights));
+  weights = {};
+  if (range.first <= config.ple_layer && config.ple_layer < range.end) {
+    STRATA_RETURN_IF_ERROR(load_ple_table(file, config, weights));
+  }
+  STRATA_RETURN_IF_ERROR(load_all(*file, config, device, range, /*check_only=*/false, weights));
   weights.file = std::move(file);
   return weights;
 }

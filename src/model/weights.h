@@ -49,10 +49,17 @@ struct LayerWeights {
   MoeWeights moe;
 };
 
+// Which part of the model a device holds: layers [first, end); with the first layer the embeddings,
+// with the last one the head.
+struct LayerRange {
+  int first = 0;
+  int end = 0;
+};
+
 struct Weights {
   backend::WeightRef token_embd, output;
   HcWeights output_hc;
-  std::vector<LayerWeights> layers;
+  std::vector<LayerWeights> layers;  // by layer of the model; empty outside the range
   PleWeights ple;
   std::optional<memory::PleTable> ple_table;
 
@@ -61,9 +68,9 @@ struct Weights {
   std::shared_ptr<const GgufFile> file;
 };
 
-// Every shape problem of the file is found before any weight is read; the message lists the first
-// ones. The device must outlive the result.
+// Places the weights of `range` on `device`. Every shape problem of the whole file is found before
+// any weight is read; the message lists the first ones. The device must outlive the result.
 Result<Weights> load_weights(std::shared_ptr<const GgufFile> file, const Config& config,
-                             backend::Device& device);
+                             backend::Device& device, LayerRange range);
 
 }  // namespace strata::model

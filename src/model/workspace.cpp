@@ -27,12 +27,16 @@ class Cutter {
 
 void lay_out(Workspace& w, const Config& c, Cutter& cut, int64_t n, int64_t head_rows) {
   const int64_t value_width = static_cast<int64_t>(c.value_heads) * c.gdn_head_dim;
-  cut.cut(w.residual, n, c.wide());
   cut.cut(w.x, n, c.width);
   cut.cut(w.y, n, c.width);
   cut.cut(w.inject_weight, n, c.streams);
   cut.cut(w.hc_scratch, n, 2 * static_cast<int64_t>(c.wide()) + c.hc_rank);
+
+  const size_t inputs_at = cut.used();
+  cut.cut(w.starts, n, 1);
   cut.cut(w.ids, n, 1);
+  cut.cut(w.rope, n, c.rot_dim);
+  w.input_bytes = cut.used() - inputs_at;
 
   cut.cut(w.qkv, n, c.conv_channels());
   cut.cut(w.z, n, value_width);
@@ -47,7 +51,6 @@ void lay_out(Workspace& w, const Config& c, Cutter& cut, int64_t n, int64_t head
   cut.cut(w.index_q, n, static_cast<int64_t>(c.index_heads) * c.index_dim);
   cut.cut(w.index_k, n, c.index_dim);
   cut.cut(w.attention_out, n, static_cast<int64_t>(c.heads) * c.head_dim);
-  cut.cut(w.rope, n, c.rot_dim);
   cut.cut(w.cells, n, w.max_cells);
   cut.cut(w.counts, n, 1);
   cut.cut(w.scores, n, w.score_stride);
@@ -68,12 +71,15 @@ void lay_out(Workspace& w, const Config& c, Cutter& cut, int64_t n, int64_t head
 
   cut.cut(w.head_rows, head_rows, c.wide());
   cut.cut(w.logits, head_rows, c.vocabulary);
+  using TopK = backend::TopKLogitsArgs;
+  cut.cut(w.top, head_rows, 2 * TopK::kMost);
+  cut.cut(w.top_scratch, head_rows, TopK::groups(c.vocabulary));
 }
 
 }  // namespace
 
 Status Workspace::reserve(backend::Device& device, const Config& config, int64_t rows,
-                          int64_t head_rows, int64_t tokens) {
+                          int64_t head_rows, int64_t tokens, size_t which) {
   int largest_ratio = 0;
   int smallest_ratio = 0;
   for (const int ratio : config.ratios) {
@@ -90,6 +96,15 @@ Status Workspace::reserve(backend::Device& device, const Config& config, int64_t
     // A quarter more, so that a sequence that grows token by token rarely moves the block.
     STRATA_ASSIGN_OR_RETURN(block_, device.allocate(count.used() + count.used() / 4));
   }
+  backend::Buffer& travelling = residuals_[which];
+  const size_t bytes = static_cast<size_t>(rows * config.wide()) * sizeof(float);
+  if (bytes > travelling.size()) {
+    travelling = {};
+    STRATA_ASSIGN_OR_RETURN(travelling, device.allocate(bytes + bytes / 4));
+    // Fresh memory is cleared behind the stream's work; rows that arrive beside it must come later.
+    STRATA_RETURN_IF_ERROR(device.stream().synchronize());
+  }
+  residual = travelling.as<float>();
   Cutter cut(block_.as<std::byte>());
   lay_out(*this, config, cut, rows, head_rows);
   return {};

@@ -1,6 +1,9 @@
 // Activations of one forward call: one block of device memory, cut anew for each batch size and
-// reused from call to call.
+// reused from call to call. The residual lies apart and twice, so that one may travel from or to
+// another device while the other is computed with; where nothing travels, the second is never made.
 #pragma once
+
+#include <array>
 
 #include "backend/device.h"
 #include "model/config.h"
@@ -14,7 +17,12 @@ struct Workspace {
   float* y = nullptr;              // width
   float* inject_weight = nullptr;  // streams
   float* hc_scratch = nullptr;     // 2 * streams * width + rank
+
+  // What the host fills in before a step: [starts, rope) lies together, `input_bytes` long.
+  int64_t* starts = nullptr;       // 1: sequence index of each row; decode steps only
   int32_t* ids = nullptr;          // token ids
+  float* rope = nullptr;           // rot_dim
+  size_t input_bytes = 0;
 
   float* qkv = nullptr;            // conv_channels
   float* z = nullptr;              // value_heads * gdn_head_dim
@@ -29,7 +37,6 @@ struct Workspace {
   float* index_q = nullptr;        // index_heads * index_dim
   float* index_k = nullptr;        // index_dim
   float* attention_out = nullptr;  // heads * head_dim
-  float* rope = nullptr;           // rot_dim
   int32_t* cells = nullptr;        // max_cells
   int32_t* counts = nullptr;       // 1
   float* scores = nullptr;         // score_stride
@@ -51,14 +58,21 @@ struct Workspace {
 
   float* head_rows = nullptr;      // streams * width: residuals whose logits are wanted
   float* logits = nullptr;         // [head rows, vocabulary]
+  float* top = nullptr;            // [head rows, 2 * most of top_k_logits]: values and tokens
+  uint32_t* top_scratch = nullptr; // [head rows, groups of top_k_logits]
 
-  // Makes room for `rows` tokens, `head_rows` rows of logits and sequences of up to `tokens` tokens.
-  // Contents do not survive. Fails when the device has no memory left.
+  // Makes room for `rows` tokens, `head_rows` rows of logits and sequences of up to `tokens` tokens,
+  // with the `which`-th residual (0 or 1), which must not be travelling.
+  // Equal arguments cut the block at base() equally. Contents do not survive, but those of the other
+  // residual. Fails when the device has no memory left.
   Status reserve(backend::Device& device, const Config& config, int64_t rows, int64_t head_rows,
-                 int64_t tokens);
+                 int64_t tokens, size_t which = 0);
+
+  const void* base() const { return block_.data(); }
 
  private:
   backend::Buffer block_;
+  std::array<backend::Buffer, 2> residuals_;
 };
 
 }  // namespace strata::model

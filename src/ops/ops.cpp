@@ -1,5 +1,8 @@
 #include "ops/ops.h"
 
+#include <algorithm>
+#include <array>
+
 namespace strata::ops {
 
 using namespace backend;
@@ -25,6 +28,17 @@ Status violated(OpId op, const char* rule) {
 
 #define STRATA_REQUIRE(rule) \
   if (!(rule)) return violated(args.kOp, #rule)
+
+// A device that computes on host memory records nothing: its rows take the start that stands there.
+template <class Args>
+Args resolved(Stream& stream, Args args) {
+  if (args.start_at != nullptr && stream.device().shares_host_memory()) {
+    args.start = *args.start_at;
+    args.start_at = nullptr;
+    if constexpr (requires { args.total; }) args.total = args.start + args.rows;
+  }
+  return args;
+}
 
 bool weight_fits(const WeightRef& w, int64_t k, int64_t n, int64_t experts = 1) {
   return w.present() && w.k == k && w.n == n && w.experts == experts &&
@@ -61,9 +75,24 @@ Status hc_write(Stream& stream, const HcWriteArgs& args) {
 }
 
 Status matmul(Stream& stream, const MatmulArgs& args) {
-  STRATA_REQUIRE(args.rows > 0 && args.x != nullptr && args.y != nullptr);
-  STRATA_REQUIRE(weight_fits(args.w, args.w.k, args.w.n));
-  return launch(stream, args, args.w.type);
+  const std::span<const Product> products = args.products;
+  STRATA_REQUIRE(args.rows > 0 && args.x != nullptr);
+  STRATA_REQUIRE(!products.empty() && products.size() <= MatmulArgs::kMaxProducts);
+  for (const Product& p : products) {
+    STRATA_REQUIRE(p.y != nullptr && weight_fits(p.w, products[0].w.k, p.w.n));
+  }
+  for (size_t first = 0; first < products.size(); ++first) {
+    const QuantType type = products[first].w.type;
+    const auto same = [type](const Product& p) { return p.w.type == type; };
+    if (std::any_of(products.begin(), products.begin() + static_cast<ptrdiff_t>(first), same)) {
+      continue;
+    }
+    std::array<Product, MatmulArgs::kMaxProducts> group{};
+    const auto end = std::copy_if(products.begin(), products.end(), group.begin(), same);
+    STRATA_RETURN_IF_ERROR(launch(
+        stream, MatmulArgs{.x = args.x, .rows = args.rows, .products = {group.begin(), end}}, type));
+  }
+  return {};
 }
 
 Status gdn(Stream& stream, const GdnArgs& args) {
@@ -76,8 +105,9 @@ Status qsa_prepare(Stream& stream, const QsaPrepareArgs& args) {
   STRATA_REQUIRE(args.rows > 0 && args.start >= 0);
   STRATA_REQUIRE(args.start + args.rows <= args.cache.capacity);
   STRATA_REQUIRE(args.rot_dim % 2 == 0 && args.rot_dim <= args.head_dim);
+  STRATA_REQUIRE(args.cache.type != KvType::kI8 || args.head_dim % kKvGroup == 0);
   STRATA_REQUIRE(args.ratio == 0 || (args.index_q != nullptr && args.rot_dim <= args.index_dim));
-  return launch(stream, args);
+  return launch(stream, resolved(stream, args));
 }
 
 Status qsa_select(Stream& stream, const QsaSelectArgs& args) {
@@ -86,13 +116,14 @@ Status qsa_select(Stream& stream, const QsaSelectArgs& args) {
   STRATA_REQUIRE(args.ratio == 0 || args.max_cells >= args.budget + args.ratio - 1);
   STRATA_REQUIRE(args.ratio == 0 ||
                  args.scratch_stride >= (args.start + args.rows) / args.ratio + 1);
-  return launch(stream, args);
+  return launch(stream, resolved(stream, args));
 }
 
 Status attention(Stream& stream, const AttentionArgs& args) {
   STRATA_REQUIRE(args.rows > 0 && args.kv_heads > 0 && args.heads % args.kv_heads == 0);
+  STRATA_REQUIRE(args.cache.type != KvType::kI8 || args.head_dim % kKvGroup == 0);
   STRATA_REQUIRE(args.start + args.rows <= args.cache.capacity);
-  return launch(stream, args);
+  return launch(stream, resolved(stream, args));
 }
 
 Status router(Stream& stream, const RouterArgs& args) {
@@ -123,6 +154,13 @@ Status shared_expert_add(Stream& stream, const SharedExpertAddArgs& args) {
 
 Status ple_inject(Stream& stream, const PleInjectArgs& args) {
   STRATA_REQUIRE(args.rows > 0 && args.conv_width > 0 && args.dilation > 0);
+  return launch(stream, args);
+}
+
+Status top_k_logits(Stream& stream, const TopKLogitsArgs& args) {
+  STRATA_REQUIRE(args.rows > 0 && args.valid > 0 && args.valid <= args.stride);
+  STRATA_REQUIRE(args.valid <= TopKLogitsArgs::kMostTokens);
+  STRATA_REQUIRE(args.k > 0 && args.k <= args.valid && args.k <= TopKLogitsArgs::kMost);
   return launch(stream, args);
 }
 

@@ -30,6 +30,16 @@ std::string host_name(std::string_view host) {
   return lower(host);
 }
 
+// Names of headers with commas, as a browser sends them.
+bool header_list(std::string_view text) {
+  constexpr size_t kMaxList = 2048;
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_' || c == ',' || c == ' ';
+  };
+  return !text.empty() && text.size() <= kMaxList && std::all_of(text.begin(), text.end(), fits);
+}
+
 }  // namespace
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -58,15 +68,20 @@ bool AccessGuard::origin_listed(std::string_view origin) const {
                      [&](const std::string& one) { return one == "*" || one == wanted; });
 }
 
-bool AccessGuard::key_allowed(std::string_view authorization) const {
+bool AccessGuard::key_allowed(const Request& request) const {
   constexpr std::string_view kScheme = "bearer ";
-  if (authorization.size() <= kScheme.size() ||
-      lower(authorization.substr(0, kScheme.size())) != kScheme) {
-    return false;
+  std::string_view bearer = request.header("authorization");
+  if (bearer.size() > kScheme.size() && lower(bearer.substr(0, kScheme.size())) == kScheme) {
+    bearer.remove_prefix(kScheme.size());
+  } else {
+    bearer = {};
   }
-  authorization.remove_prefix(kScheme.size());
+  const std::string_view plain = request.header("x-api-key");
   bool found = false;
-  for (const std::string& key : keys_) found |= equal_in_constant_time(authorization, key);
+  for (const std::string& key : keys_) {
+    found |= equal_in_constant_time(bearer, key);
+    found |= equal_in_constant_time(plain, key);
+  }
   return found;
 }
 
@@ -94,9 +109,10 @@ std::optional<Response> AccessGuard::check(const Request& request, bool open_pat
     }
   }
   if (!keys_.empty() && !open_path && request.method != "OPTIONS" &&
-      !key_allowed(request.header("authorization"))) {
+      !key_allowed(request)) {
     Response response =
-        http_error(401, "A valid API key is required: send it as \"Authorization: Bearer KEY\".",
+        http_error(401, "A valid API key is required: send it as \"Authorization: Bearer KEY\" or "
+                        "\"x-api-key: KEY\".",
                    "invalid_api_key");
     response.set("WWW-Authenticate", "Bearer");
     return response;
@@ -112,8 +128,12 @@ void AccessGuard::add_cors(const Request& request, Response& response) const {
   response.set("Access-Control-Allow-Origin", std::string(origin));
   response.set("Access-Control-Expose-Headers", "X-Request-Id");
   if (request.method == "OPTIONS") {
-    response.set("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    response.set("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    response.set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    // SDKs add headers of their own, more with every version; none of them does anything here.
+    const std::string_view wanted = request.header("access-control-request-headers");
+    response.set("Access-Control-Allow-Headers", header_list(wanted)
+                                                     ? std::string(wanted)
+                                                     : "Authorization, Content-Type");
     response.set("Access-Control-Max-Age", "600");
   }
 }

@@ -30,7 +30,7 @@ class AccessGuard {
  private:
   bool host_allowed(std::string_view host) const;
   bool origin_listed(std::string_view origin) const;
-  bool key_allowed(std::string_view authorization) const;
+  bool key_allowed(const Request& request) const;
 
   bool check_host_;
   std::vector<std::string> hosts_;

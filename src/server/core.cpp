@@ -8,6 +8,7 @@ Core::Core(const ServerOptions& server_options, engine::Engine& the_engine, Rout
     : options(server_options),
       engine(the_engine),
       router(std::move(the_router)),
+      state(options, engine),
       io(server_options.threads),
       workers(static_cast<size_t>(server_options.threads)) {
   std::random_device device;
@@ -24,6 +25,7 @@ bool Core::add(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return false;
   open_.emplace(connection.get(), connection);
+  state.metrics.connections(static_cast<int>(open_.size()));
   return true;
 }
 
@@ -35,6 +37,7 @@ size_t Core::count() {
 void Core::remove(const Connection* connection) {
   const std::lock_guard lock(mutex_);
   open_.erase(connection);
+  state.metrics.connections(static_cast<int>(open_.size()));
   changed_.notify_all();
 }
 

@@ -29,6 +29,7 @@ class Core {
   const ServerOptions options;
   engine::Engine& engine;
   const Router router;
+  ServerState state;
 
   // "req-" and 16 hex digits, unique within the process.
   std::string new_request_id();

@@ -8,11 +8,14 @@ namespace {
 constexpr const char* kClient = "invalid_request_error";
 constexpr const char* kServer = "server_error";
 
+// Seconds. Clients ask again two or three times; sooner there is hardly a place.
+constexpr const char* kRetryAfter = "5";
+
 constexpr std::array<ErrorRow, 9> kTable{{
     {StatusCode::kInvalidArgument, 400, kClient, nullptr},
     {StatusCode::kOutOfRange, 400, kClient, nullptr},
     {StatusCode::kNotFound, 404, kClient, "not_found"},
-    {StatusCode::kResourceExhausted, 503, kServer, "overloaded"},
+    {StatusCode::kResourceExhausted, 503, kServer, kOverloaded},
     {StatusCode::kFailedPrecondition, 500, kServer, nullptr},
     {StatusCode::kUnimplemented, 501, kServer, "not_implemented"},
     {StatusCode::kUnavailable, 503, kServer, "unavailable"},
@@ -20,14 +23,25 @@ constexpr std::array<ErrorRow, 9> kTable{{
     {StatusCode::kInternal, 500, kServer, "internal"},
 }};
 
-Json object(const std::string& message, const char* type, const std::string& param,
-            const char* code) {
+ErrorDetail detail_of(const Status& status, const char* code) {
+  const ErrorRow& row = error_row(status.code());
+  const char* word = code != nullptr ? code : row.code;
+  return {status.message(), row.type, status.field(), word != nullptr ? word : ""};
+}
+
+Json openai_error(const ErrorDetail& detail) {
   Json error = Json::object();
-  error["message"] = message;
-  error["type"] = type;
-  error["param"] = param.empty() ? Json(nullptr) : Json(param);
-  error["code"] = code == nullptr ? Json(nullptr) : Json(code);
+  error["message"] = detail.message;
+  error["type"] = detail.type;
+  error["param"] = detail.param.empty() ? Json(nullptr) : Json(detail.param);
+  error["code"] = detail.code.empty() ? Json(nullptr) : Json(detail.code);
   return Json{{"error", std::move(error)}};
+}
+
+Response refusal(int http_status, ErrorDetail detail) {
+  Response response = json_response(http_status, openai_error(detail));
+  response.error = std::move(detail);
+  return response;
 }
 
 }  // namespace
@@ -42,14 +56,12 @@ const ErrorRow& error_row(StatusCode code) {
 }
 
 Json error_object(const Status& status, const char* code) {
-  const ErrorRow& row = error_row(status.code());
-  return object(status.message(), row.type, status.field(), code != nullptr ? code : row.code);
+  return openai_error(detail_of(status, code));
 }
 
 Response error_response(const Status& status, const char* code) {
-  Response response =
-      json_response(error_row(status.code()).http_status, error_object(status, code));
-  if (status.code() == StatusCode::kResourceExhausted) response.set("Retry-After", "1");
+  Response response = refusal(error_row(status.code()).http_status, detail_of(status, code));
+  if (status.code() == StatusCode::kResourceExhausted) response.set("Retry-After", kRetryAfter);
   return response;
 }
 
@@ -69,7 +81,7 @@ Response http_error(int http_status, std::string message, const char* code) {
                      : http_status == 401 ? "authentication_error"
                      : http_status == 403 ? "permission_error"
                                           : kClient;
-  return json_response(http_status, object(message, type, {}, code));
+  return refusal(http_status, {std::move(message), type, {}, code != nullptr ? code : ""});
 }
 
 }  // namespace strata::server

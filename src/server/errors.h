@@ -17,6 +17,9 @@ struct ErrorRow {
   const char* code;  // "code" of the error object, nullptr for null
 };
 
+// The code for a full queue or want of memory. Such an answer has a Retry-After header.
+inline constexpr const char* kOverloaded = "overloaded";
+
 // One row per StatusCode except kOk.
 std::span<const ErrorRow> error_table();
 const ErrorRow& error_row(StatusCode code);

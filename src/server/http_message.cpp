@@ -1,5 +1,7 @@
 #include "server/http_message.h"
 
+#include <algorithm>
+
 namespace strata::server {
 namespace {
 
@@ -15,6 +17,19 @@ int hex_digit(char c) {
 std::string_view Request::header(std::string_view lower_case_name) const {
   const auto found = headers.find(lower_case_name);
   return found == headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+std::optional<std::string> Request::parameter(std::string_view name) const {
+  for (size_t begin = 0; begin < query.size();) {
+    const size_t end = std::min(query.find('&', begin), query.size());
+    const std::string_view pair = std::string_view(query).substr(begin, end - begin);
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (percent_decode(pair.substr(0, equals)) == name) {
+      return percent_decode(pair.substr(std::min(equals + 1, pair.size())));
+    }
+    begin = end + 1;
+  }
+  return std::nullopt;
 }
 
 void Response::set(std::string name, std::string value) {
@@ -46,6 +61,7 @@ const char* reason_phrase(int status) {
     case 501: return "Not Implemented";
     case 503: return "Service Unavailable";
     case 505: return "HTTP Version Not Supported";
+    case 529: return "Site is overloaded";
     default: return "Unknown";
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,13 +15,24 @@ namespace strata::server {
 struct Request {
   std::string method;  // "GET"
   std::string path;    // percent-decoded, starts with '/', without the query
+  std::string query;   // what follows '?', not decoded
   std::map<std::string, std::string, std::less<>> headers;  // lower-case names
   std::string body;
   bool http_1_0 = false;
   bool keep_alive = true;
 
+  // Value of a parameter of the query, decoded; nullopt when absent.
+  std::optional<std::string> parameter(std::string_view name) const;
   // Value of a header, empty when absent.
   std::string_view header(std::string_view lower_case_name) const;
+};
+
+// What went wrong, before it is told in the words of an API.
+struct ErrorDetail {
+  std::string message;
+  std::string type;   // of the OpenAI APIs
+  std::string param;  // empty: none
+  std::string code;   // empty: none
 };
 
 struct Response {
@@ -28,6 +40,7 @@ struct Response {
   std::string content_type;  // empty = no body (status 204)
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::optional<ErrorDetail> error;  // of an answer that refuses; `body` tells it the OpenAI way
 
   void set(std::string name, std::string value);
 };

@@ -204,6 +204,10 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.empty()) {
     return invalid_argument("The request body is empty; a JSON object was expected.");
   }
+  // The JSON library takes a zero byte for the end of the text.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return invalid_argument("The request body is not valid JSON: a zero byte at byte {}.", zero);
+  }
   try {
     DomBuilder builder(text, limits);
     if (Json::sax_parse(text, &builder)) return builder.take();
@@ -212,6 +216,11 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   } catch (const std::bad_alloc&) {
     return resource_exhausted("There is not enough memory to read the request body.");
   }
+}
+
+Json json_in(std::string_view text) {
+  auto parsed = parse_json(text);
+  return parsed.ok() ? *std::move(parsed) : Json(Json::value_t::discarded);
 }
 
 std::string to_text(const Json& value) {

@@ -26,6 +26,9 @@ struct JsonLimits {
 // also for objects of many keys.
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
+// The same for texts inside a request or an answer: a discarded value where parse_json() fails.
+Json json_in(std::string_view text);
+
 // Compact text of `value`. Never throws: bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& value);
 

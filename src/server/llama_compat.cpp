@@ -1,7 +1,8 @@
 #include "server/llama_compat.h"
 
+#include "server/errors.h"
 #include "server/openai_response.h"
-#include "server/sse.h"
+#include "server/output_format.h"
 
 namespace strata::server {
 namespace {
@@ -36,7 +37,25 @@ class LlamaAnswer final : public Answer {
 
   std::string begin() override { return {}; }
 
-  std::string delta(const engine::TextDelta& delta) override {
+  std::string progress(int, const engine::PromptProgress& progress) override {
+    if (!options_.stream) return {};
+    Json out = Json::object();
+    out["index"] = 0;
+    out["content"] = "";
+    out["stop"] = false;
+    out["prompt_progress"] = progress_object(progress, start_);
+    return sse_event(out);
+  }
+
+  std::string delta(int, const engine::TextDelta& delta) override {
+    if (!options_.stream) {
+      content_ += delta.text;
+      if (options_.return_tokens) {
+        tokens_.insert(tokens_.end(), delta.tokens.begin(), delta.tokens.end());
+      }
+      logprobs_.insert(logprobs_.end(), delta.logprobs.begin(), delta.logprobs.end());
+      return {};
+    }
     predicted_ += static_cast<int>(delta.tokens.size());
     if (delta.text.empty() && delta.logprobs.empty()) return {};
     Json out = Json::object();
@@ -49,23 +68,17 @@ class LlamaAnswer final : public Answer {
     return sse_event(out);
   }
 
-  std::string end(const engine::Finished& finished) override {
-    return sse_event(final_object(finished));
+  std::string finish(int, const engine::Finished& finished) override {
+    final_ = final_object(finished);
+    return options_.stream ? sse_event(final_) : std::string();
   }
 
-  void add(const engine::TextDelta& delta) override {
-    content_ += delta.text;
-    if (options_.return_tokens) {
-      tokens_.insert(tokens_.end(), delta.tokens.begin(), delta.tokens.end());
-    }
-    logprobs_.insert(logprobs_.end(), delta.logprobs.begin(), delta.logprobs.end());
+  Json whole() override {
+    if (options_.logprobs) final_["completion_probabilities"] = probabilities(logprobs_);
+    return std::move(final_);
   }
 
-  Json whole(const engine::Finished& finished) override {
-    Json out = final_object(finished);
-    if (options_.logprobs) out["completion_probabilities"] = probabilities(logprobs_);
-    return out;
-  }
+  std::string fail(const Status& status) override { return sse_event(error_object(status)); }
 
  private:
   Json final_object(const engine::Finished& finished) {
@@ -95,6 +108,8 @@ class LlamaAnswer final : public Answer {
   std::string content_;
   std::vector<TokenId> tokens_;
   std::vector<engine::TokenLogprob> logprobs_;
+  Json final_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
@@ -103,12 +118,19 @@ Result<LlamaCompletionRequest> parse_llama_completion(const Json& body, const Mo
   STRATA_RETURN_IF_ERROR(check_body(body));
   LlamaCompletionRequest out;
   FieldReader reader(body);
-  out.prompt = read_prompt(reader, "prompt", facts, true);
+  out.prompt = read_prompt(reader, "prompt", facts);
   refuse_unsupported(reader);
+  refuse_tools(reader);
   read_generation_fields(reader, facts, out.fields);
+  out.constraint = read_output_format(reader);
   out.fields.max_tokens = read_token_limit(reader, {"n_predict", "max_tokens"});
   if (const auto probs = reader.integer("n_probs", 0, kMaxProbs); probs && *probs > 0) {
     out.fields.sampling.top_logprobs = static_cast<int>(*probs);
+  }
+  for (const char* name : {"n", "n_cmpl"}) {
+    if (const auto n = reader.integer(name, 0, kMaxChoices); n && *n > 1) {
+      reader.fail(name, "several answers are made by /v1/completions; leave the field out");
+    }
   }
   out.return_tokens = reader.boolean("return_tokens").value_or(false);
   reader.boolean("cache_prompt");

@@ -13,6 +13,7 @@ namespace strata::server {
 struct LlamaCompletionRequest {
   Prompt prompt;
   GenerationFields fields;
+  std::optional<engine::ConstraintSpec> constraint;
   bool emit_special = false;   // control tokens appear in the content ("special" or "emit_special")
   bool return_tokens = false;  // answer with the ids of the content
 };
@@ -21,6 +22,7 @@ struct LlamaCompletionRequest {
 Result<LlamaCompletionRequest> parse_llama_completion(const Json& body, const ModelFacts& facts);
 
 struct LlamaAnswerOptions {
+  bool stream = false;
   bool return_tokens = false;
   bool logprobs = false;
 };

@@ -7,11 +7,12 @@
 namespace strata::server {
 namespace {
 
-constexpr std::array<PageFile, 4> kFiles{{
+constexpr std::array<PageFile, 5> kFiles{{
     {"/", "text/html; charset=utf-8", page_data::kIndexHtml},
     {"/index.html", "text/html; charset=utf-8", page_data::kIndexHtml},
     {"/app.js", "text/javascript; charset=utf-8", page_data::kAppJs},
     {"/style.css", "text/css; charset=utf-8", page_data::kStyleCss},
+    {"/icon.svg", "image/svg+xml", page_data::kIconSvg},
 }};
 
 }  // namespace

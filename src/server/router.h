@@ -20,8 +20,9 @@ class Router {
   // 404, 405, OPTIONS).
   std::variant<Handler, Response> route(const Request& head) const;
 
-  // Adds the headers that every answer to this request carries.
-  void finish(const Request& head, Response& response) const;
+  // Brings a ready answer into its last form: errors in the shape of the API that was asked, and the
+  // headers that every answer to this request carries.
+  void finish(const Request& head, std::string_view request_id, Response& response) const;
 
  private:
   AccessGuard guard_;

@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "server/connection.h"
 #include "server/core.h"
+#include "server/transport.h"
 
 namespace strata::server {
 namespace {
@@ -41,8 +43,11 @@ Status check_options(const ServerOptions& o) {
     return invalid_argument("The limit for request bodies must be at least 1 KiB, not {} bytes.",
                             o.max_body_bytes);
   }
-  for (const auto limit :
-       {o.header_timeout, o.body_timeout, o.idle_timeout, o.write_timeout, o.keepalive_interval}) {
+  if (o.silence_timeout.count() < 0) {
+    return invalid_argument("The limit for the engine's silence may not be negative.");
+  }
+  for (const auto limit : {o.header_timeout, o.body_timeout, o.idle_timeout, o.write_timeout,
+                           o.keepalive_interval, o.cancel_grace}) {
     if (limit.count() <= 0) return invalid_argument("Time limits of the server must be positive.");
   }
   for (const std::string& key : o.api_keys) {
@@ -98,10 +103,13 @@ Status listen_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint,
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, engine::Engine& engine, bool loopback)
-      : core_(options, engine, Router(AccessGuard(options, loopback))),
+  Impl(const ServerOptions& options, engine::Engine& engine, bool loopback,
+       std::unique_ptr<TransportFactory> transports)
+      : transports_(std::move(transports)),
+        core_(options, engine, Router(AccessGuard(options, loopback))),
         acceptor_(asio::make_strand(core_.io)),
         retry_(acceptor_.get_executor()),
+        silence_(acceptor_.get_executor()),
         work_(asio::make_work_guard(core_.io)) {}
 
   ~Impl() { stop(); }
@@ -121,7 +129,10 @@ class Server::Impl {
     } catch (const std::system_error& error) {
       return unavailable("The server cannot start its threads: {}.", error.what());
     }
-    asio::post(acceptor_.get_executor(), [this] { accept(); });
+    asio::post(acceptor_.get_executor(), [this] {
+      accept();
+      if (core_.options.silence_timeout.count() > 0) watch_engine();
+    });
     return {};
   }
 
@@ -136,6 +147,7 @@ class Server::Impl {
         error_code ignored;
         acceptor_.close(ignored);
         retry_.cancel();
+        silence_.cancel();
       });
       for (const auto& connection : core_.close_registry()) connection->stop();
       if (!core_.wait_until_empty(core_.options.stop_grace)) {
@@ -184,17 +196,33 @@ class Server::Impl {
                            });
   }
 
+  void watch_engine() {
+    using std::chrono::milliseconds;
+    silence_.expires_after(
+        std::clamp(core_.options.silence_timeout / 20, milliseconds(10), milliseconds(1'000)));
+    silence_.async_wait([this](error_code cancelled) {
+      if (cancelled || !acceptor_.is_open()) return;
+      EngineWatch& watch = core_.state.watch;
+      if (core_.engine.state().stage == engine::EngineStage::kLoading) watch.sign_of_life();
+      watch.check();
+      watch_engine();
+    });
+  }
+
   void welcome(tcp::socket socket) {
     const auto limit = static_cast<size_t>(core_.options.max_connections);
     const size_t open = core_.count();
     if (open >= limit + kCrowd) return;
-    auto connection = std::make_shared<Connection>(std::move(socket), core_, open >= limit);
+    auto connection =
+        std::make_shared<Connection>(transports_->make(std::move(socket)), core_, open >= limit);
     if (core_.add(connection)) connection->start();
   }
 
+  const std::unique_ptr<TransportFactory> transports_;
   Core core_;
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;
+  asio::steady_timer silence_;  // of the engine
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::vector<std::thread> threads_;
   uint16_t port_ = 0;
@@ -208,7 +236,9 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
   try {
     asio::io_context resolving;
     STRATA_ASSIGN_OR_RETURN(const tcp::endpoint endpoint, find_endpoint(resolving, options));
-    auto impl = std::make_unique<Impl>(options, engine, endpoint.address().is_loopback());
+    STRATA_ASSIGN_OR_RETURN(auto transports, make_transports(options));
+    auto impl = std::make_unique<Impl>(options, engine, endpoint.address().is_loopback(),
+                                       std::move(transports));
     STRATA_RETURN_IF_ERROR(impl->listen(endpoint));
     STRATA_RETURN_IF_ERROR(impl->run());
     return std::unique_ptr<Server>(new Server(std::move(impl)));

@@ -52,6 +52,7 @@ Status check_shape(const ChatInput& input) {
 std::optional<Json> parse_object(const std::string& text) {
   // The parser itself is iterative; a depth limit keeps later copies shallow.
   bool too_deep = false;
+  if (text.find('\0') != std::string::npos) return std::nullopt;  // its end, for the library
   const Json::parser_callback_t watch = [&](int level, Json::parse_event_t, Json&) {
     too_deep = too_deep || static_cast<std::size_t>(level) > kMaxJsonDepth;
     return !too_deep;

@@ -208,6 +208,11 @@ class Run(Case):
         self.assertRegex(lines[0], rf'^{first} "7" -?[\d.]+  {first} "7" ')
         self.assert_refused(strata(*base, "--logit-bias", "4096=1"), 1, "4096")
 
+    def test_weights_may_be_copied_into_memory(self):
+        question = ("run", "-p", "What is 3 plus 4?", "--temp", 0)
+        self.assertEqual(strata(*question, "--load", "ram", check=0).out, strata(*question, check=0).out)
+        self.assert_refused(strata(*question, "--load", "disk"), 2, "--load", "mmap or ram", '"disk"')
+
     def test_limits_of_the_context_are_sentences(self):
         self.assert_refused(strata("run", "-p", "Hello! " * 20, "-c", 16), 1, "16", "--context")
         done = strata("run", "-p", "Hello!", "-c", 64, "--ignore-eos", "--temp", 0, check=0)

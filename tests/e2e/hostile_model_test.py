@@ -352,7 +352,7 @@ class Handmade(Case):
 
 class Random(Case):
     """Mutations of the index, from a fixed seed so that a failure can be had again."""
-    ROUNDS = 300
+    ROUNDS = int(os.environ.get("STRATA_HOSTILE_ROUNDS", "120"))
     NUMBERS = (0, 1, 2, 7, 8, 9, 31, 32, 127, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63,
                2**64 - 1)
 

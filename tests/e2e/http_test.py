@@ -34,7 +34,8 @@ class Served(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.process = subprocess.Popen([STRATA, "serve", "--port", "0", *cls.ARGUMENTS], stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                       # A pipe that nobody reads would stop the server at its access log.
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         cls.addClassCleanup(cls.process.communicate)
         cls.addClassCleanup(cls.process.kill)
         line = cls.process.stdout.readline()
@@ -284,6 +285,13 @@ class Answers(Served):
                 self.assertTrue(expected.startswith(choice["text"]) and choice["text"], name)
             events = self.stream("/v1/completions", {"prompt": prompt["ids"], "max_tokens": len(ids), **self.GREEDY})
             self.assertEqual("".join(e["choices"][0]["text"] for e in events if e["choices"]), choice["text"])
+        texts = [prompt["text"] for prompt in golden_prompts().values() if prompt["n"] < 60][:3]
+        alone = [self.ask("/v1/completions", {"prompt": text, "max_tokens": 4, **self.GREEDY}) for text in texts]
+        together = self.ask("/v1/completions", {"prompt": texts, "max_tokens": 4, **self.GREEDY})
+        self.assertEqual([choice["text"] for choice in together["choices"]],
+                         [answer["choices"][0]["text"] for answer in alone])
+        for count in ("prompt_tokens", "completion_tokens", "total_tokens"):
+            self.assertEqual(together["usage"][count], sum(answer["usage"][count] for answer in alone))
         answer = self.ask("/completion", {"prompt": ["Once ", prompt["ids"][0], " more"], "n_predict": 2})
         self.assertEqual(answer["tokens_predicted"], 2)
 
@@ -417,9 +425,9 @@ class BadInput(Served):
 
     def test_numbers_that_do_not_fit(self):
         for field, values in (
-                ("temperature", (-1, 101, "hot", [], True)), ("top_p", (0, 1.5, "x")), ("min_p", (-0.1, 1)),
+                ("temperature", (-1, 101, "hot", [], True)), ("top_p", (-0.1, 1.5, "x")), ("min_p", (-0.1, 1.1)),
                 ("top_k", (1.5, "many", 2**40)), ("max_tokens", (-2, 2**40, 1.5, "x")), ("seed", (1.5, "x", -2**70)),
-                ("presence_penalty", (-3, 3)), ("repetition_penalty", (0, -1)), ("n", (2, 0, "x")),
+                ("presence_penalty", (-3, 3)), ("repetition_penalty", (0, -1)), ("n", (129, 0, "x")),
                 ("top_logprobs", (3, 21, -1)), ("logprobs", ("x", 5)), ("stream", ("yes", 1)),
                 ("max_completion_tokens", (2**40,)), ("ignore_eos", (1,)), ("typical_p", (0,)),
                 ("repeat_last_n", (-2, 2**31))):
@@ -442,22 +450,24 @@ class BadInput(Served):
                 (user([5]), "messages[0].content[0]"), (user([{"type": "text"}]), "messages[0].content[0].text"),
                 (user([{"type": "image_url", "image_url": {"url": "x"}}]), "messages[0].content[0].type"),
                 ({"messages": [{"role": "assistant", "content": "x", "tool_calls": 5}]}, "messages[0].tool_calls"),
-                (user("x", model=5), "model"), (user("x", stop=""), "stop"), (user("x", stop=5), "stop"),
-                (user("x", stop=["a"] * 17), "stop"), (user("x", stop=["a", ""]), "stop[1]"),
+                (user("x", model=5), "model"), (user("x", stop=5), "stop"),
+                (user("x", stop=["a"] * 1025), "stop"),
                 (user("x", stop=["a", 5]), "stop[1]"), (user("x", stop="a" * 5000), "stop"),
                 (user("x", logit_bias=5), "logit_bias"), (user("x", logit_bias={"4096": 1}), "logit_bias.4096"),
                 (user("x", logit_bias={"-1": 1}), "logit_bias.-1"), (user("x", logit_bias={"x": 1}), "logit_bias.x"),
                 (user("x", logit_bias={"5": 101}), "logit_bias.5"), (user("x", logit_bias={"5": "x"}), "logit_bias.5"),
                 (user("x", stream_options=5), "stream_options"), (user("x", chat_template_kwargs=5), "chat_template_kwargs"),
                 (user("x", enable_thinking="no"), "enable_thinking"), (user("x", reasoning_effort=5), "reasoning_effort"),
-                (user("x", response_format={"type": "json_object"}), "response_format.type"),
-                (user("x", tools=[{"type": "function"}]), "tools"), (user("x", grammar="root ::= x"), "grammar")):
+                (user("x", response_format={"type": "yaml"}), "response_format.type"),
+                (user("x", tools=[{"type": "function"}]), "tools[0].name"),
+                (user("x", tools=[{"type": "web_search"}]), "tools[0].type"),
+                (user("x", tool_choice="required"), "tool_choice"), (user("x", grammar=5), "grammar")):
             self.refuse(self.CHAT, body, param)
         for body, param in (
                 ({"prompt": ""}, "prompt"), ({"prompt": []}, "prompt"), ({"prompt": 5}, "prompt"),
-                ({"prompt": [[1], [2]]}, "prompt"), ({"prompt": ["a", "b"]}, "prompt"), ({"prompt": [[]]}, "prompt[0]"),
+                ({"prompt": [[1], "a"]}, "prompt[1]"), ({"prompt": ["a", ""]}, "prompt[1]"), ({"prompt": [[]]}, "prompt[0]"),
                 ({"prompt": [4096]}, "prompt[0]"), ({"prompt": [1, -1]}, "prompt[1]"), ({"prompt": [1.5]}, "prompt[0]"),
-                ({"prompt": "x", "n": 2}, "n"), ({"prompt": "x", "best_of": 2}, "best_of"),
+                ({"prompt": "x", "n": 0}, "n"), ({"prompt": "x", "best_of": 2}, "best_of"),
                 ({"prompt": "x", "suffix": "y"}, "suffix")):
             self.refuse(self.RAW, body, param)
         self.refuse("/completion", {"prompt": "x", "n_probs": 21}, "n_probs")
@@ -482,15 +492,26 @@ class BadInput(Served):
         self.assertEqual(answer["usage"]["completion_tokens"], 2)
 
     def test_templates_that_raise_name_the_field(self):
-        late = [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]
-        self.refuse(self.CHAT, {"messages": late}, "messages", "beginning")
-        self.refuse(self.CHAT, {"messages": [{"role": "system", "content": "y"}]}, "messages")
+        # What cannot be gone on with.
+        self.refuse(self.CHAT, {"messages": [{"role": "assistant", "content": " "}]}, "messages")
         self.refuse(self.CHAT, user("x", reasoning_effort="banana"), "reasoning_effort", "effort")
         self.refuse(self.CHAT, user("x", chat_template_kwargs={"reasoning_effort": "banana"}),
                     "chat_template_kwargs.reasoning_effort", "effort")
         self.refuse(self.CHAT, user("x", chat_template_kwargs={"namespace": 5}), "chat_template_kwargs.namespace")
         self.refuse(self.CHAT, user("x", chat_template_kwargs={"messages": []}), "chat_template_kwargs.messages")
-        self.refuse("/apply-template", {"messages": late}, "messages", "beginning")
+
+    def test_system_messages_of_agents_are_rendered(self):
+        late = [{"role": "developer", "content": "one"}, {"role": "system", "content": "two"},
+                {"role": "user", "content": "x"}, {"role": "assistant", "content": "y"},
+                {"role": "system", "content": "be short"}, {"role": "user", "content": "z"}]
+        prompt = self.ask("/apply-template", {"messages": late, "enable_thinking": False})["prompt"]
+        self.assertTrue(prompt.startswith(f"{IM_START}system\none\n\ntwo{IM_END}\n"), prompt)
+        self.assertIn(f"{IM_START}user\n<system>\nbe short\n</system>{IM_END}\n", prompt)
+        alone = self.ask("/apply-template", {"messages": late[:2], "enable_thinking": False})["prompt"]
+        self.assertTrue(alone.startswith(f"{IM_START}user\none\n\ntwo{IM_END}\n"), alone)
+        for empty in ({"content": None, "tool_calls": []}, {"content": []}, {}):
+            self.ask("/apply-template", {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", **empty},
+                                                      {"role": "user", "content": "z"}]})
 
     def test_odd_text_is_read_as_it_is(self):
         for content in ("\0", "a\0b", "\r\n\t\x7f", "", " ", "\ufffe\uffff", "\U0001F9D1\u200d\U0001F680", IM_END * 3):

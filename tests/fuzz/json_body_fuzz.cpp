@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "server/anthropic_request.h"
 #include "server/errors.h"
 #include "server/llama_compat.h"
 #include "server/openai_request.h"
+#include "server/responses_request.h"
 
 namespace {
 
@@ -66,7 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (const auto completion = parse_completion(*body, facts); completion.ok()) {
     check_fields(completion->fields, facts);
-    check_prompt(completion->prompt, facts);
+    for (const Prompt& prompt : completion->prompts) check_prompt(prompt, facts);
+    require(completion->prompts.size() * static_cast<size_t>(completion->fields.choices) <=
+            kMaxAnswers);
   } else {
     check_refusal(completion.status());
   }
@@ -75,6 +79,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_prompt(llama->prompt, facts);
   } else {
     check_refusal(llama.status());
+  }
+  if (const auto messages = parse_messages(*body, facts, true); messages.ok()) {
+    check_fields(messages->job.fields, facts);
+    require(messages->job.fields.max_tokens.has_value());
+  } else {
+    check_refusal(messages.status());
+  }
+  ResponseStore store(4, 1 << 16);
+  store.put("resp_1", {Json::object(), Json::array(),
+                       Json::array({Json{{"role", "user"}, {"content", "x"}}})});
+  if (const auto responses = parse_responses(*body, facts, store); responses.ok()) {
+    check_fields(responses->job.fields, facts);
+    require(!responses->job.chat.messages.empty());
+  } else {
+    check_refusal(responses.status());
   }
   if (const auto chat = parse_chat_prompt(*body); !chat.ok()) check_refusal(chat.status());
   if (const auto tokenize = parse_tokenize(*body); !tokenize.ok()) check_refusal(tokenize.status());

@@ -42,10 +42,22 @@ TEST(Allocation, ADecodeStepAllocatesNothing) {
                                 .next_position = 0, .embeddings = {}};
     return model.model().forward({&item, 1}, logits).ok();
   };
-  for (TokenId id = 0; id < 16; ++id) ASSERT_TRUE(step(id));
+  model::TopLogits top;
+  top.k = 20;
+  top.valid = model.model().config().vocabulary;
+  const auto step_for_top = [&](TokenId id) {
+    const model::BatchItem item{.sequence = &sequence, .tokens = {&id, 1},
+                                .logits = model::LogitsOf::kLastToken, .positions = {},
+                                .next_position = 0, .embeddings = {}};
+    return model.model().forward({&item, 1}, top).ok();
+  };
+  for (TokenId id = 0; id < 16; ++id) ASSERT_TRUE(step(id) && step_for_top(id));
   const long before = allocations;
   for (TokenId id = 100; id < 164; ++id) ASSERT_TRUE(step(id));
   EXPECT_EQ(allocations - before, 0);
+  const long before_top = allocations;
+  for (TokenId id = 100; id < 164; ++id) ASSERT_TRUE(step_for_top(id));
+  EXPECT_EQ(allocations - before_top, 0) << "with the best logits only";
   const auto copy = std::make_unique<int>(1);
   EXPECT_GT(allocations, before) << "the counter does not count";
 }

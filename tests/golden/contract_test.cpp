@@ -68,8 +68,9 @@ TEST(ContractTier, GivesTheSameBitsOnEveryInstructionSet) {
   TestModel best(default_model(), product());
   const auto expected = best.logits(ids, 64);
   backend::FeatureSet disabled = 0;
-  for (const backend::FeatureSet next : {backend::kCpuAvx512Vnni, backend::kCpuAvx512,
-                                         backend::kCpuAvxVnni, backend::kCpuAvx2}) {
+  for (const backend::FeatureSet next : {backend::kCpuAvx512Vbmi, backend::kCpuAvx512Vnni,
+                                         backend::kCpuAvx512, backend::kCpuAvxVnni,
+                                         backend::kCpuAvx2}) {
     disabled |= next;
     TestModel narrower(default_model(), product(2, disabled));
     EXPECT_EQ(narrower.logits(ids, 64), expected) << "without features " << disabled;
@@ -119,6 +120,16 @@ TEST(ContractTier, HalfPrecisionCacheStaysCloseToFloat) {
   auto half = model.sequence(static_cast<int64_t>(ids.size()), backend::KvType::kF16);
   const double kl = mean_kl(model.logits(ids, 512), model.logits(ids, 512, half), model.vocabulary());
   EXPECT_LT(kl, 1e-4);
+}
+
+TEST(ContractTier, Int8CacheStaysCloseToFloat) {
+  TestModel model(default_model(), product());
+  const auto ids = long_text();
+  auto coded = model.sequence(static_cast<int64_t>(ids.size()), backend::KvType::kI8);
+  const double kl = mean_kl(model.logits(ids, 512), model.logits(ids, 512, coded), model.vocabulary());
+  RecordProperty("kl", std::to_string(kl));
+  EXPECT_LT(kl, 1e-3);
+  EXPECT_GT(kl, 0.0) << "both kept floats";
 }
 
 TEST(ContractTier, AResetSequenceIsAFreshOne) {

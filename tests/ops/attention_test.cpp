@@ -13,6 +13,8 @@ struct AttentionCase {
   float scale;
   std::vector<float> q, k, v;
   std::vector<uint16_t> k16, v16;
+  std::vector<int8_t> k8, v8;  // codes, with a scale per 32
+  std::vector<float> k_scales, v_scales;
   std::vector<std::vector<int32_t>> cells;  // per row; empty: all that are visible
 
   AttentionCase(Random& random, int start, int rows, int heads, int kv_heads, int dim, KvType type)
@@ -28,6 +30,19 @@ struct AttentionCase {
         v(random.normal((start + rows) * kv_heads * dim)),
         cells(static_cast<size_t>(rows)) {
     if (type == KvType::kF32) return;
+    if (type == KvType::kI8) {
+      const auto code = [&](std::vector<float>& values, std::vector<int8_t>& codes,
+                            std::vector<float>& scales) {
+        for (size_t i = 0; i < values.size(); ++i) {
+          if (i % 32 == 0) scales.push_back(static_cast<float>(random.uniform(0.001, 0.02)));
+          codes.push_back(static_cast<int8_t>(random.integer(-127, 127)));
+          values[i] = scales.back() * static_cast<float>(codes.back());
+        }
+      };
+      code(k, k8, k_scales);
+      code(v, v8, v_scales);
+      return;
+    }
     const auto halve = [](std::vector<float>& values, std::vector<uint16_t>& halves) {
       for (float& x : values) {
         halves.push_back(quant::float_to_half(x));
@@ -74,6 +89,14 @@ struct AttentionCase {
     a.cache.capacity = start + count;
     a.cache.k = type == KvType::kF32 ? static_cast<void*>(keys.data()) : keys16.data();
     a.cache.v = type == KvType::kF32 ? static_cast<void*>(values.data()) : values16.data();
+    std::vector<int8_t> keys8 = k8, values8 = v8;
+    std::vector<float> key_scales = k_scales, value_scales = v_scales;
+    if (type == KvType::kI8) {
+      a.cache.k = keys8.data();
+      a.cache.v = values8.data();
+      a.cache.k_scales = key_scales.data();
+      a.cache.v_scales = value_scales.data();
+    }
     a.scale = scale;
     a.heads = heads;
     a.kv_heads = kv_heads;
@@ -167,6 +190,21 @@ TEST_F(Attention, ReadsTheSelectedCellsOnly) {
   }
 }
 
+TEST_F(Attention, ReadsInt8CellsWithTheirScales) {
+  Random random(12);
+  for (int rows : {1, 2, 9}) check(AttentionCase(random, 5, rows, 4, 2, 32, KvType::kI8));
+  check(AttentionCase(random, 600, 2, 6, 2, 64, KvType::kI8));
+  AttentionCase c(random, 300, 3, 12, 1, 256, KvType::kI8);
+  c.select(random, 0.5);
+  check(c);
+  c.v_scales[c.v_scales.size() - 1] = NAN;  // of the last row's own cell
+  for (const KernelSpec* spec : kernels_for(c)) {
+    const std::vector<float> got = c.run(*spec, device(), {3}).floats;
+    EXPECT_TRUE(std::isnan(got.back())) << spec->name;
+    EXPECT_TRUE(std::isfinite(got.front())) << spec->name;
+  }
+}
+
 TEST_F(Attention, TakesOddHeadSizesAndGroups) {
   Random random(3);
   check(AttentionCase(random, 3, 5, 3, 3, 7, KvType::kF32));
@@ -197,6 +235,35 @@ TEST_F(Attention, SurvivesScoresFarApart) {
   AttentionCase c(random, 300, 4, 2, 1, 16, KvType::kF32);
   c.scale = 200;
   check(c);
+}
+
+TEST_F(Attention, TakesTheModelsHeads) {
+  Random random(7);
+  for (KvType type : {KvType::kF32, KvType::kF16, KvType::kI8}) {
+    AttentionCase c(random, 610, 3, 12, 1, 256, type);
+    expect_one_result(c);
+    c.select(random, 0.9);
+    expect_one_result(c);
+  }
+  expect_one_result(AttentionCase(random, 30, 3, 28, 2, 64, KvType::kF16));
+}
+
+TEST_F(Attention, KeepsANanInsideTheRowsThatReadIt) {
+  Random random(8);
+  AttentionCase c(random, 300, 4, 4, 2, 32, KvType::kF32);
+  c.select(random, 0.5);
+  const int32_t poisoned = 301;  // seen by the last three rows; row 1 is at it
+  for (int r = 0; r < 4; ++r) std::erase(c.cells[r], poisoned);
+  c.cells[2].insert(std::lower_bound(c.cells[2].begin(), c.cells[2].end(), poisoned), poisoned);
+  c.k[static_cast<size_t>(poisoned * 2 * 32 + 3)] = NAN;  // the first key/value head
+  expect_one_result(c);
+  const std::vector<float> got = c.run(*kernels_for(c).front(), device(), {4}).floats;
+  for (int r = 0; r < 4; ++r) {
+    for (int i = 0; i < 4 * 32; ++i) {
+      EXPECT_EQ(std::isnan(got[static_cast<size_t>(r * 4 * 32 + i)]), r == 2 && i < 2 * 32)
+          << "row " << r << ", value " << i;
+    }
+  }
 }
 
 }  // namespace

@@ -325,5 +325,30 @@ TEST_F(Gdn, ForgetsAllWhenTheDecayUnderflows) {
   }
 }
 
+TEST_F(Gdn, TakesTheModelsHeads) {
+  Random random(7);
+  expect_one_result(GdnCase(random, 1, 1, 3, 128, 4));
+  expect_one_result(GdnCase(random, 2, 1, 1, 128, 4));
+  expect_one_result(GdnCase(random, 35, 2, 4, 128, 4));
+  expect_one_result(GdnCase(random, 67, 1, 2, 128, 4));
+}
+
+TEST_F(Gdn, KeepsANanInsideItsHead) {
+  Random random(8);
+  for (int dim : {16, 128}) {
+    GdnCase c(random, 9, 2, 4, dim, 4);
+    c.qkv[static_cast<size_t>(3 * c.channels() + (2 * c.key_heads + 1) * dim + 5)] = NAN;  // v, head 1
+    expect_one_result(c);
+    const std::vector<float> got = c.run(*kernels_for(c).front(), device(), {9}).floats;
+    for (int r = 0; r < 9; ++r) {
+      for (int h = 0; h < 4; ++h) {
+        const bool touched = std::any_of(&got[(r * 4 + h) * dim], &got[(r * 4 + h + 1) * dim],
+                                         [](float x) { return std::isnan(x); });
+        EXPECT_EQ(touched, h == 1 && r >= 3) << "row " << r << ", head " << h;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace strata::ops_test

@@ -251,5 +251,11 @@ TEST_F(HyperConnection, WriteAddsTheWeightedOutputToEveryStream) {
   for (int rows : {1, 2, 7, 65}) check(WriteCase(random, rows, 4, 41));
 }
 
+TEST_F(HyperConnection, ReadTakesTheModelsWidthAndWiderOnes) {
+  Random random(9);
+  expect_one_result(ReadCase(random, QuantType::kBF16, 2, 4, 2560, 24));
+  expect_one_result(ReadCase(random, QuantType::kF32, 1, 2, 4501, 3));
+}
+
 }  // namespace
 }  // namespace strata::ops_test

@@ -1,6 +1,8 @@
 #include "ops/support/harness.h"
 #include "ops/support/products.h"
 
+#include "ops/ops.h"
+
 namespace strata::ops_test {
 namespace {
 
@@ -21,7 +23,8 @@ struct MatmulCase {
     std::vector<float> y(static_cast<size_t>(count * w.n), NAN);
     int64_t at = 0;
     for (int rows : calls) {
-      const Args args{.w = w.ref(), .x = &x[at * w.k], .y = &y[at * w.n], .rows = rows};
+      const backend::Product one{w.ref(), &y[at * w.n]};
+      const Args args{.x = &x[at * w.k], .rows = rows, .products = {&one, 1}};
       launch(spec, device, &args);
       at += rows;
     }
@@ -158,6 +161,63 @@ TEST_F(Matmul, StaysWithinTheNoiseThatInt8ActivationsCause) {
   }
 }
 
+TEST_F(Matmul, GivesEachOfSeveralProductsTheBitsItHasAlone) {
+  Random random(9);
+  for (QuantType type : {QuantType::kF32, QuantType::kQ8_0, QuantType::kQ5_K}) {
+    for (int rows : {1, 3, 20}) {
+      SCOPED_TRACE(testing::Message() << quant_info(type).name << ", " << rows << " rows");
+      std::vector<MatmulCase> cases;
+      for (int64_t n : {33, 1, 4, 700}) cases.emplace_back(random, type, rows, 512, n);
+      for (const KernelSpec* spec : kernels_for(cases[0])) {
+        SCOPED_TRACE(spec->name);
+        std::vector<std::vector<float>> y;
+        std::vector<backend::Product> products;
+        for (MatmulCase& c : cases) {
+          c.x = cases[0].x;
+          y.emplace_back(static_cast<size_t>(rows * c.w.n), NAN);
+          products.push_back({c.w.ref(), y.back().data()});
+        }
+        const backend::MatmulArgs args{
+            .x = cases[0].x.data(), .rows = rows, .products = products};
+        launch(*spec, device(2), &args);
+        for (size_t i = 0; i < cases.size(); ++i) {
+          EXPECT_EQ(y[i], cases[i].run(*spec, device(), {rows}).floats) << "product " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Matmul, TakesProductsWhoseWeightsHaveDifferentTypes) {
+  Random random(10);
+  std::vector<MatmulCase> cases;
+  for (QuantType type : {QuantType::kQ6_K, QuantType::kF32, QuantType::kQ6_K, QuantType::kF16}) {
+    cases.emplace_back(random, type, 5, 256, 40);
+    cases.back().x = cases[0].x;
+  }
+  std::vector<std::vector<float>> y(cases.size(), std::vector<float>(5 * 40, NAN));
+  std::vector<backend::Product> products;
+  for (size_t i = 0; i < cases.size(); ++i) products.push_back({cases[i].w.ref(), y[i].data()});
+  const Status status = ops::matmul(
+      device(2).stream(), {.x = cases[0].x.data(), .rows = 5, .products = products});
+  ASSERT_TRUE(status.ok()) << status.message();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const KernelSpec* spec = device().kernels().find(backend::OpId::kMatmul, cases[i].w.type);
+    EXPECT_EQ(y[i], cases[i].run(*spec, device(), {5}).floats) << "product " << i;
+  }
+}
+
+TEST_F(Matmul, RefusesProductsOfInputsOfDifferentLengths) {
+  Random random(11);
+  const MatmulCase a(random, QuantType::kF32, 1, 64, 4), b(random, QuantType::kF32, 1, 32, 4);
+  std::vector<float> y(8);
+  const backend::Product products[] = {{a.w.ref(), &y[0]}, {b.w.ref(), &y[4]}};
+  const Status status =
+      ops::matmul(device().stream(), {.x = a.x.data(), .rows = 1, .products = products});
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_FALSE(ops::matmul(device().stream(), {.x = a.x.data(), .rows = 1, .products = {}}).ok());
+}
+
 struct EmbedCase {
   using Args = backend::EmbedArgs;
   Weight table;
@@ -198,7 +258,7 @@ struct EmbedCase {
 class Embed : public OpTest {};
 
 TEST_F(Embed, DecodesTheRowsOfEveryWeightTypeExactly) {
-  Random random(9);
+  Random random(12);
   for (QuantType type : all_types()) {
     SCOPED_TRACE(quant_info(type).name);
     const EmbedCase c(random, type, 5, type == QuantType::kF32 ? 33 : 256);
@@ -216,7 +276,7 @@ TEST_F(Embed, DecodesTheRowsOfEveryWeightTypeExactly) {
 }
 
 TEST_F(Embed, MultipliesByTheScaleOfTheTable) {
-  Random random(10);
+  Random random(13);
   EmbedCase c(random, QuantType::kNVFP4, 7, 128);
   c.table.scale = {0.7f};
   check(c);

@@ -201,5 +201,10 @@ TEST_F(Ple, ReadsTheTapsThreeTokensApart) {
   }
 }
 
+TEST_F(Ple, TakesTheModelsWidth) {
+  Random random(12);
+  expect_one_result(PleCase(random, 3, 4, 2560, 4, 3));
+}
+
 }  // namespace
 }  // namespace strata::ops_test

@@ -10,24 +10,35 @@ struct Shape {
   int start, rows, heads, kv_heads, head_dim, rot_dim, ratio, index_heads, index_dim;
 };
 
-// Cache arrays of float or half, read back as floats.
+// Cache arrays of any type, read back as floats.
 struct CacheArray {
   KvType type;
   std::vector<float> f32;
   std::vector<uint16_t> f16;
+  std::vector<int8_t> i8;
+  std::vector<float> scales;
 
   CacheArray(KvType type, int64_t n) : type(type) {
     if (type == KvType::kF32) {
       f32.assign(static_cast<size_t>(n), 0.25f);
+    } else if (type == KvType::kI8) {
+      i8.assign(static_cast<size_t>(n), 1);
+      scales.assign(static_cast<size_t>(n / 32), 0.25f);
     } else {
       f16.assign(static_cast<size_t>(n), quant::float_to_half(0.25f));
     }
   }
-  void* data() { return type == KvType::kF32 ? static_cast<void*>(f32.data()) : f16.data(); }
+  void* data() {
+    if (type == KvType::kI8) return i8.data();
+    return type == KvType::kF32 ? static_cast<void*>(f32.data()) : f16.data();
+  }
   std::vector<float> floats() const {
     if (type == KvType::kF32) return f32;
     std::vector<float> out;
     for (uint16_t half : f16) out.push_back(quant::half_to_float(half));
+    for (size_t i = 0; i < i8.size(); ++i) {
+      out.push_back(scales[i / 32] * static_cast<float>(i8[i]));
+    }
     return out;
   }
 };
@@ -95,6 +106,8 @@ struct PrepareCase {
       a.rope = rope_of(static_cast<int>(s.start + at));
       a.cache.k = keys.data();
       a.cache.v = values.data();
+      a.cache.k_scales = keys.scales.data();
+      a.cache.v_scales = values.scales.data();
       a.cache.type = type;
       a.cache.capacity = capacity();
       if (indexed) {
@@ -274,6 +287,59 @@ TEST_F(QsaPrepare, ClampsValuesBeyondTheRangeOfAHalf) {
     const auto values = got.end() - c.capacity() * 4;
     EXPECT_EQ(std::vector<float>(values, values + 4),
               (std::vector<float>{65504.0f, -65504.0f, 65504.0f, 65504.0f}));
+  }
+}
+
+// What 32 floats become in an int8 cache.
+std::vector<float> coded(const float* x) {
+  float amax = 0;
+  bool finite = true;
+  for (int i = 0; i < 32; ++i) {
+    amax = std::max(amax, std::abs(x[i]));
+    finite = finite && std::isfinite(x[i]);
+  }
+  std::vector<float> out(32, finite ? 0.0f : NAN);
+  const float scale = amax / 127;
+  for (int i = 0; i < 32 && finite && scale > 0; ++i) {
+    out[i] = scale * std::clamp(std::nearbyint(x[i] / scale), -127.0f, 127.0f);
+  }
+  return out;
+}
+
+TEST_F(QsaPrepare, KeepsInt8CodesOfTheFloatsItWouldKeep) {
+  Random random(7);
+  PrepareCase c(random, {3, 5, 2, 2, 64, 16, 4, 1, 16}, KvType::kI8);
+  std::fill_n(c.v.begin(), 32, 0.0f);
+  c.v[40] = INFINITY;
+  for (int i = 64; i < 96; ++i) c.v[i] = 1e-30f * static_cast<float>(i - 80);
+  expect_one_result(c);
+  PrepareCase floats = c;
+  floats.type = KvType::kF32;
+  for (const KernelSpec* spec : kernels_for(c)) {
+    SCOPED_TRACE(spec->name);
+    const std::vector<float> got = c.run(*spec, device(), {5}).floats;
+    const std::vector<float> kept = floats.run(*spec, device(), {5}).floats;
+    ASSERT_EQ(got.size(), kept.size());
+    const size_t cell = 2 * 64, keys = 5 * 2 * 2 * 64, values = keys + c.capacity() * cell;
+    for (const size_t array : {keys, values}) {
+      for (size_t at = array + 3 * cell; at < array + 8 * cell; at += 32) {
+        const std::vector<float> want = coded(&kept[at]);
+        for (size_t i = 0; i < 32; ++i) {
+          if (std::isnan(want[i])) {
+            EXPECT_TRUE(std::isnan(got[at + i])) << at + i;
+          } else {
+            EXPECT_EQ(got[at + i], want[i]) << at + i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(QsaPrepare, TakesTheModelsSizes) {
+  Random random(6);
+  for (KvType type : {KvType::kF32, KvType::kF16, KvType::kI8}) {
+    expect_one_result(PrepareCase(random, {6, 11, 24, 2, 256, 64, 4, 4, 128}, type));
   }
 }
 

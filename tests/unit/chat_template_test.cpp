@@ -217,6 +217,38 @@ TEST(ChatTemplate, SaysWhetherTheAnswerStartsInsideTheReasoning) {
   EXPECT_FALSE(starts_in_reasoning({}));
 }
 
+// What a cache can keep of a growing chat.
+TEST(ChatTemplate, ATurnBeginsWithAllOfTheTurnBeforeWhereItsThinkingIsSentBack) {
+  const ChatTemplate chat = tiny();
+  const auto rendered = [&](const Json& messages, const Json& kwargs) {
+    ChatInput input;
+    input.messages = messages;
+    input.kwargs = kwargs;
+    input.add_generation_prompt = true;
+    const auto prompt = chat.render(input);
+    return prompt.ok() ? prompt->text : "error: " + prompt.status().message();
+  };
+  const Json question{{"role", "user"}, {"content", "2+2?"}};
+  const Json thanks{{"role", "user"}, {"content", "Thanks."}};
+  const std::string before = rendered(Json::array({question}), Json::object());
+  const std::string generated = "I add.\n</think>\n\nFour.<|im_end|>\n";
+  const std::string opening = "<think>\n";
+  ASSERT_TRUE(before.ends_with(opening)) << before;
+
+  Json answer{{"role", "assistant"}, {"content", "Four."}, {"reasoning_content", "I add."}};
+  const auto next = [&](const Json& kwargs) {
+    return rendered(Json::array({question, answer, thanks}), kwargs);
+  };
+  EXPECT_TRUE(next(Json::object()).starts_with(before + generated)) << next(Json::object());
+  // A client that drops the thinking keeps what comes before it, with either setting.
+  const std::string dropped = next(Json{{"preserve_thinking", false}});
+  const std::string head = before.substr(0, before.size() - opening.size());
+  EXPECT_TRUE(dropped.starts_with(head + "Four.<|im_end|>\n")) << dropped;
+  answer.erase("reasoning_content");
+  EXPECT_TRUE(next(Json::object()).starts_with(before + "\n</think>\n\nFour.<|im_end|>\n"))
+      << next(Json::object());
+}
+
 TEST(ChatTemplate, RefusesMalformedInputWithItsPlace) {
   const ChatTemplate chat = tiny();
   EXPECT_EQ(text_of(chat, Json::object()), "error: messages must be an array");

@@ -1,6 +1,7 @@
 // Reading well-formed files: the models of the repository and small ones built here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -103,6 +104,33 @@ TEST(Gguf, FindsEveryTensorAndKeyByItsName) {
   for (const GgufKeyValue& kv : file->key_values()) {
     EXPECT_EQ(file->find_value(kv.key), &kv.value) << kv.key;
   }
+}
+
+TEST(Gguf, CopiesTensorsToMemory) {
+  auto file = GgufFile::open(kTiny);
+  ASSERT_TRUE(file.ok());
+  const auto original = GgufFile::open(kTiny);
+  ASSERT_TRUE(original.ok());
+  std::vector<const TensorInfo*> wanted;
+  for (size_t i = 0; i < file->tensors().size(); i += 2) wanted.push_back(&file->tensors()[i]);
+  const auto mapped = file->data(*wanted[1]);
+  uint64_t bytes = 0, reported = 0;
+  for (const TensorInfo* t : wanted) bytes += t->bytes;
+  ASSERT_TRUE(file->copy_to_memory(wanted, [&](uint64_t done) { reported = done; }).ok());
+  EXPECT_EQ(reported, bytes);
+  for (size_t i = 0; i < file->tensors().size(); ++i) {
+    const TensorInfo& t = file->tensors()[i];
+    const auto data = file->data(t), want = original->data(original->tensors()[i]);
+    EXPECT_TRUE(std::ranges::equal(data, want)) << t.name;
+    const std::byte* begin = file->mapping(t.shard)->bytes().data();
+    const bool in_mapping = data.data() >= begin && data.data() < begin + 17953696;
+    EXPECT_EQ(in_mapping, i % 2 == 1) << t.name;
+    if (!in_mapping) EXPECT_EQ(reinterpret_cast<uintptr_t>(data.data()) % 64, 0u) << t.name;
+  }
+  EXPECT_TRUE(std::ranges::equal(mapped, original->data(*original->find_tensor(wanted[1]->name))));
+  const std::byte* copy = file->data(*wanted[1]).data();
+  ASSERT_TRUE(file->copy_to_memory(wanted, [](uint64_t) { ADD_FAILURE() << "copied again"; }).ok());
+  EXPECT_EQ(file->data(*wanted[1]).data(), copy);
 }
 
 TEST(Gguf, ReadsTheVisionSidecar) {

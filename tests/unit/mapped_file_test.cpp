@@ -80,7 +80,7 @@ TEST_F(MappedFileTest, OpensAnEmptyFileAsNoBytes) {
   auto file = MappedFile::open(write("empty", ""));
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_TRUE(file->bytes().empty());
-  file->advise(MappedFile::Access::kRandom, 0, 4096);
+  file->expect_random_reads(0, 4096);
   file->prefetch(0, 1);
 }
 
@@ -92,8 +92,7 @@ TEST_F(MappedFileTest, TakesHintsForAnyRange) {
   for (const size_t offset :
        {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, text.size(), text.size() + 100000}) {
     for (const size_t length : {size_t{0}, size_t{1}, size_t{5000}, text.size(), beyond}) {
-      file->advise(MappedFile::Access::kSequential, offset, length);
-      file->advise(MappedFile::Access::kRandom, offset, length);
+      file->expect_random_reads(offset, length);
       file->prefetch(offset, length);
     }
   }

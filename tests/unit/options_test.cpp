@@ -70,7 +70,7 @@ TEST(OptionTable, EveryDefaultIsAValueThatTheOptionTakes) {
 TEST(OptionTable, EveryOptionThatTakesAValueRefusesNonsenseOrTakesAnyText) {
   // These take any text; every other option must refuse a value that is none of its own.
   const std::set<std::string_view> free = {"MODEL", "FILE", "TEXT", "KEY",    "ORIGIN",
-                                           "NAME",  "ID",   "IDS",  "ADDRESS"};
+                                           "NAME",  "ID",   "IDS",  "ADDRESS", "FOLDER"};
   for (const OptionSpec& row : options()) {
     if (row.is_flag() || free.count(row.value_name) > 0) continue;
     Settings settings;

@@ -14,7 +14,7 @@ constexpr int kPairs = 32;
 Config real_rope() {
   Config config;
   config.rot_dim = 2 * kPairs;
-  config.rope_base = 1e7;
+  config.rope_frequencies = rope_frequencies(config.rot_dim, 1e7);
   config.rope_sections = {11, 11, 10};
   return config;
 }

@@ -1,5 +1,6 @@
 strata_test(NAME sampler_test
   SOURCES
+    sampler_candidates_test.cpp
     sampler_reference_test.cpp
     sampler_test.cpp
     sampling_resolve_test.cpp

@@ -124,6 +124,11 @@ TEST_F(ServerTest, StartFailsWithASentence) {
   EXPECT_NE(
       Server::start(nowhere, engine_).status().message().find("not an address of this machine"),
       std::string::npos);
+  // Any other fault of the system is told in its own words.
+  nowhere.host = "fe80::1";  // needs an interface
+  const std::string fault = Server::start(nowhere, engine_).status().message();
+  EXPECT_TRUE(fault.starts_with("The server cannot listen on fe80::1 port 0: ")) << fault;
+  EXPECT_EQ(fault.find("in use"), std::string::npos) << fault;
   nowhere.host = "no such host";
   EXPECT_FALSE(Server::start(nowhere, engine_).ok());
   ServerOptions odd = options_;

@@ -36,17 +36,21 @@ struct SplitCase {
 
 std::vector<SplitCase> split_cases() {
   return {
-      {true, "think\n</think>\n\nanswer", {"think\n", "answer"}},
+      {true, "think\n</think>\n\nanswer", {"think", "answer"}},
       {true, "</think>answer", {"", "answer"}},
       {true, "never closed </thin", {"never closed </thin", ""}},
       {true, "a < b </ c </think", {"a < b </ c </think", ""}},
       {true, "", {"", ""}},
-      {true, "e.\n</think>{\"a\":1}", {"e.\n", "{\"a\":1}"}},
+      {true, "a \n b\n\n \n</think>\n\nc", {"a \n b", "c"}},
+      {true, " \t\n</think>c", {"", "c"}},
+      {true, "cut short\n\n", {"cut short", ""}},
+      {true, "a\n</thin\n</think>", {"a\n</thin", ""}},
+      {true, "e.\n</think>{\"a\":1}", {"e.", "{\"a\":1}"}},
       {true, "x</think>\r\n\ny</think>z", {"x", "y</think>z"}},
       {true, "x<</think>y", {"x<", "y"}},
       {true, "x</</think>\n", {"x</", ""}},
       {false, "plain", {"", "plain"}},
-      {false, "<think>\nwhy\n</think>\n\nso", {"why\n", "so"}},
+      {false, "<think>\nwhy\n</think>\n\nso", {"why", "so"}},
       {false, " \n<think>why</think>so", {"why", "so"}},
       {false, "<thin", {"", "<thin"}},
       {false, "<thing> and <think>x</think>", {"", "<thing> and <think>x</think>"}},
@@ -99,8 +103,8 @@ TEST(ReasoningSplitter, RandomTagSoupDoesNotDependOnTheCut) {
 
 TEST(ReasoningSplitter, GivesTextAwayAsSoonAsItIsSure) {
   ReasoningSplitter splitter(true);
-  EXPECT_EQ(splitter.push("thinking <").reasoning, "thinking ");
-  EXPECT_EQ(splitter.push("b").reasoning, "<b");
+  EXPECT_EQ(splitter.push("thinking <").reasoning, "thinking");
+  EXPECT_EQ(splitter.push("b").reasoning, " <b");
   EXPECT_TRUE(splitter.in_reasoning());
   EXPECT_EQ(splitter.push("</think>x").content, "x");
   EXPECT_FALSE(splitter.in_reasoning());
@@ -140,8 +144,22 @@ std::vector<Json> events_of(const std::string& sse) {
 std::string stream_all(Answer& answer, const std::vector<engine::TextDelta>& deltas,
                        const engine::Finished& end) {
   std::string out = answer.begin();
-  for (const auto& delta : deltas) out += answer.delta(delta);
-  return out + answer.end(end);
+  for (const auto& delta : deltas) out += answer.delta(0, delta);
+  return out + answer.finish(0, end);
+}
+
+Json whole_of(Answer& answer, const std::vector<engine::TextDelta>& deltas,
+              const engine::Finished& end) {
+  EXPECT_EQ(answer.begin(), "");
+  for (const auto& delta : deltas) EXPECT_EQ(answer.delta(0, delta), "");
+  EXPECT_EQ(answer.finish(0, end), "");
+  return answer.whole();
+}
+
+template <class Options>
+Options streaming(Options options) {
+  options.stream = true;
+  return options;
 }
 
 const AnswerInfo kInfo{"chatcmpl-1", "m", 1700000000};
@@ -152,10 +170,10 @@ TEST(ChatAnswer, StreamEqualsWholeForRandomCuts) {
       "let me < think\n</think>\n\nan <answer> with \xF0\x9F\x98\x80 and </think> in it";
   for (int round = 0; round < 300; ++round) {
     ChatAnswerOptions options;
-    options.starts_in_reasoning = round % 3 != 0;
+    options.reply.starts_in_reasoning = round % 3 != 0;
     options.include_usage = true;
     options.logprobs = round % 2 == 0;
-    options.think_close = 99;
+    options.reply.think_close = 99;
     std::vector<engine::TextDelta> deltas;
     for (size_t at = 0; at < text.size();) {
       size_t n = std::min<size_t>(1 + random() % 9, text.size() - at);
@@ -167,11 +185,10 @@ TEST(ChatAnswer, StreamEqualsWholeForRandomCuts) {
       deltas.push_back(std::move(delta));
       at += n;
     }
-    const auto streamed = make_chat_answer(kInfo, options);
+    const auto streamed = make_chat_answer(kInfo, streaming(options));
     const std::vector<Json> events = events_of(stream_all(*streamed, deltas, finished()));
     const auto collected = make_chat_answer(kInfo, options);
-    for (const auto& delta : deltas) collected->add(delta);
-    const Json whole = collected->whole(finished());
+    const Json whole = whole_of(*collected, deltas, finished());
 
     Split joined;
     Json logprobs = Json::array();
@@ -200,7 +217,11 @@ TEST(ChatAnswer, StreamEqualsWholeForRandomCuts) {
     EXPECT_EQ(events[events.size() - 2]["choices"], Json::array());
     if (options.logprobs) {
       EXPECT_EQ(logprobs, whole["choices"][0]["logprobs"]["content"]);
-      EXPECT_EQ(logprobs.size(), deltas.size());
+      std::string told;
+      for (const Json& one : logprobs) told += one["token"].get<std::string>();
+      // The first and the last token may reach beyond the content.
+      EXPECT_NE(("\n" + told).find(joined.content), std::string::npos) << told;
+      EXPECT_LE(logprobs.size(), deltas.size());
     } else {
       EXPECT_TRUE(whole["choices"][0]["logprobs"].is_null());
     }
@@ -208,7 +229,7 @@ TEST(ChatAnswer, StreamEqualsWholeForRandomCuts) {
 }
 
 TEST(ChatAnswer, SendsUsageOnlyWhenAsked) {
-  const auto answer = make_chat_answer(kInfo, {});
+  const auto answer = make_chat_answer(kInfo, streaming(ChatAnswerOptions{}));
   const auto events = events_of(stream_all(*answer, {{"hi", {1}, {}}}, finished()));
   ASSERT_EQ(events.size(), 4u);
   for (const Json& event : events) EXPECT_FALSE(event.is_object() && event.contains("usage"));
@@ -216,27 +237,26 @@ TEST(ChatAnswer, SendsUsageOnlyWhenAsked) {
 
 TEST(ChatAnswer, CountsReasoningTokensUpToTheClosingOne) {
   ChatAnswerOptions options;
-  options.starts_in_reasoning = true;
-  options.think_close = 99;
+  options.reply.starts_in_reasoning = true;
+  options.reply.think_close = 99;
   const auto count = [&](const std::vector<engine::TextDelta>& deltas) {
     const auto answer = make_chat_answer(kInfo, options);
-    for (const auto& delta : deltas) answer->add(delta);
-    return answer->whole(finished())["usage"]["completion_tokens_details"]["reasoning_tokens"]
+    return whole_of(*answer, deltas, finished())["usage"]["completion_tokens_details"]["reasoning_tokens"]
         .get<int>();
   };
   EXPECT_EQ(count({{"a", {1}, {}}, {"b", {2}, {}}, {"</think>", {99}, {}}, {"x", {3}, {}}}), 3);
   EXPECT_EQ(count({{"ab</think>xy", {1, 2, 99, 3, 4}, {}}}), 3);
   EXPECT_EQ(count({{"never", {1, 2, 3}, {}}}), 3);
-  options.starts_in_reasoning = false;
+  options.reply.starts_in_reasoning = false;
   EXPECT_EQ(count({{"no thinking", {1, 2, 3}, {}}}), 0);
 }
 
 TEST(ChatAnswer, AThinkBlockThatNeverEndsLeavesContentEmpty) {
   ChatAnswerOptions options;
-  options.starts_in_reasoning = true;
+  options.reply.starts_in_reasoning = true;
   const auto answer = make_chat_answer(kInfo, options);
-  answer->add({"on and on</th", {1}, {}});
-  const Json whole = answer->whole(finished(engine::FinishReason::kLength));
+  const Json whole =
+      whole_of(*answer, {{"on and on</th", {1}, {}}}, finished(engine::FinishReason::kLength));
   EXPECT_EQ(whole["choices"][0]["message"]["content"], "");
   EXPECT_EQ(whole["choices"][0]["message"]["reasoning_content"], "on and on</th");
   EXPECT_EQ(whole["choices"][0]["finish_reason"], "length");
@@ -244,8 +264,7 @@ TEST(ChatAnswer, AThinkBlockThatNeverEndsLeavesContentEmpty) {
 
 TEST(ChatAnswer, WritesUsageAndTimings) {
   const auto answer = make_chat_answer(kInfo, {});
-  answer->add({"hi", {1}, {}});
-  const Json whole = answer->whole(finished());
+  const Json whole = whole_of(*answer, {{"hi", {1}, {}}}, finished());
   EXPECT_EQ(whole["object"], "chat.completion");
   EXPECT_EQ(whole["model"], "m");
   EXPECT_EQ(
@@ -262,11 +281,11 @@ TEST(ChatAnswer, LogprobBytesNeedNotBeUtf8) {
   ChatAnswerOptions options;
   options.logprobs = true;
   const auto answer = make_chat_answer(kInfo, options);
-  answer->add({"\xF0\x9F\x98\x80",
-               {1, 2},
-               {logprob(1, -0.25f, "\xF0\x9F"), logprob(2, -0.5f, "\x98\x80")}});
+  const engine::TextDelta delta{"\xF0\x9F\x98\x80",
+                                {1, 2},
+                                {logprob(1, -0.25f, "\xF0\x9F"), logprob(2, -0.5f, "\x98\x80")}};
   const Json content =
-      Json::parse(to_text(answer->whole(finished())))["choices"][0]["logprobs"]["content"];
+      Json::parse(to_text(whole_of(*answer, {delta}, finished())))["choices"][0]["logprobs"]["content"];
   EXPECT_EQ(content[0]["bytes"], Json::array({0xF0, 0x9F}));
   EXPECT_EQ(content[0]["token"], "\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(content[1]["top_logprobs"][0]["bytes"], Json::array({0x98, 0x80}));
@@ -274,11 +293,11 @@ TEST(ChatAnswer, LogprobBytesNeedNotBeUtf8) {
 
 TEST(CompletionAnswer, StreamEqualsWholeAndEchoComesFirst) {
   CompletionAnswerOptions options;
-  options.echo = "once ";
+  options.echo = {"once "};
   options.include_usage = true;
   const std::vector<engine::TextDelta> deltas{
       {"upon ", {1}, {}}, {"", {2}, {}}, {"a time", {3}, {}}};
-  const auto streamed = make_completion_answer(kInfo, options);
+  const auto streamed = make_completion_answer(kInfo, streaming(options));
   std::string joined;
   const auto events =
       events_of(stream_all(*streamed, deltas, finished(engine::FinishReason::kLength)));
@@ -289,8 +308,7 @@ TEST(CompletionAnswer, StreamEqualsWholeAndEchoComesFirst) {
     }
   }
   const auto collected = make_completion_answer(kInfo, options);
-  for (const auto& delta : deltas) collected->add(delta);
-  const Json whole = collected->whole(finished(engine::FinishReason::kLength));
+  const Json whole = whole_of(*collected, deltas, finished(engine::FinishReason::kLength));
   EXPECT_EQ(joined, "once upon a time");
   EXPECT_EQ(whole["choices"][0]["text"], joined);
   EXPECT_EQ(whole["choices"][0]["finish_reason"], "length");
@@ -301,9 +319,10 @@ TEST(CompletionAnswer, LogprobsAreParallelArraysWithOffsets) {
   CompletionAnswerOptions options;
   options.logprobs = true;
   const auto answer = make_completion_answer(kInfo, options);
-  answer->add({"ab", {1}, {logprob(1, -1.0f, "ab")}});
-  answer->add({"c", {2}, {logprob(2, -2.0f, "c")}});
-  const Json whole = answer->whole(finished());
+  const Json whole = whole_of(*answer,
+                              {{"ab", {1}, {logprob(1, -1.0f, "ab")}},
+                               {"c", {2}, {logprob(2, -2.0f, "c")}}},
+                              finished());
   EXPECT_EQ(to_text(whole["choices"][0]["logprobs"]),
             R"({"tokens":["ab","c"],"token_logprobs":[-1.0,-2.0],)"
             R"("top_logprobs":[{"ab":-1.0},{"c":-2.0}],"text_offset":[0,2]})");
@@ -311,11 +330,10 @@ TEST(CompletionAnswer, LogprobsAreParallelArraysWithOffsets) {
 
 TEST(LlamaAnswer, NamesHowTheTextEnded) {
   const auto ended = [](engine::FinishReason reason, const std::string& word) {
-    const auto answer = make_llama_answer(kInfo, {true, false});
-    answer->add({"text", {7, 8}, {}});
+    const auto answer = make_llama_answer(kInfo, {false, true, false});
     engine::Finished f = finished(reason);
     f.stop_string = word;
-    return answer->whole(f);
+    return whole_of(*answer, {{"text", {7, 8}, {}}}, f);
   };
   const Json eos = ended(engine::FinishReason::kStop, "");
   EXPECT_EQ(eos["content"], "text");
@@ -331,7 +349,7 @@ TEST(LlamaAnswer, NamesHowTheTextEnded) {
 }
 
 TEST(LlamaAnswer, StreamsPartsAndThenTheRest) {
-  const auto answer = make_llama_answer(kInfo, {});
+  const auto answer = make_llama_answer(kInfo, streaming(LlamaAnswerOptions{}));
   const auto events = events_of(stream_all(*answer, {{"a", {1}, {}}, {"b", {2}, {}}}, finished()));
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0]["content"], "a");

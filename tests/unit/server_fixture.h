@@ -44,6 +44,12 @@ class ServerTest : public testing::Test {
     return test::HttpClient(port()).get(path, headers);
   }
 
+  static test::FakeAnswer says(std::vector<test::FakePiece> pieces) {
+    test::FakeAnswer answer;
+    answer.pieces = std::move(pieces);
+    return answer;
+  }
+
   // A plain request works: the server has survived whatever came before.
   void expect_alive() {
     const auto reply = post(kChat, chat_body());

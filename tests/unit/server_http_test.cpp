@@ -142,6 +142,13 @@ TEST_F(ServerTest, HealthTellsTheTruth) {
   engine_.set_state({engine::EngineStage::kReady, 1.0, ""});
   EXPECT_EQ(get("/health").status, 200);
   EXPECT_EQ(get("/health").json()["status"], "ok");
+  EXPECT_FALSE(get("/health").json().contains("degraded"));
+  const std::string lost = "hip:1 is lost, the model runs on hip:0";
+  engine_.set_state({engine::EngineStage::kReady, 1.0, "ready", lost});
+  EXPECT_EQ(get("/health").status, 200);
+  EXPECT_EQ(get("/health").json()["degraded"], lost);
+  EXPECT_EQ(get("/v1/status").json()["status"], "degraded");
+  EXPECT_EQ(get("/v1/status").json()["message"], lost);
   expect_alive();
 }
 
@@ -167,45 +174,51 @@ TEST_F(ServerTest, EachBadBodyIsA400ThatNamesTheFault) {
   expect_alive();
 }
 
-TEST_F(ServerTest, EveryFieldSurvivesEveryType) {
+TEST_F(ServerTest, EveryFieldOfEveryApiSurvivesEveryType) {
+  struct Endpoint {
+    std::string path, needed;  // `needed`: the fields without which nothing is read further
+    std::string names;         // of its own
+  };
+  const std::string message = R"("messages":[{"role":"user","content":"hi"}])";
+  const std::string shared =
+      "model stream stream_options temperature top_p top_k min_p typical_p repetition_penalty "
+      "presence_penalty frequency_penalty logit_bias seed stop max_tokens logprobs top_logprobs n "
+      "tools tool_choice parallel_tool_calls response_format user metadata chat_template_kwargs "
+      "enable_thinking reasoning_effort reasoning thinking reasoning_budget_tokens store grammar "
+      "json_schema guided_json guided_regex guided_choice structured_outputs ignore_eos ";
   start();
-  HttpClient client(port());
-  for (const char* name : {"messages",
-                           "model",
-                           "stream",
-                           "stream_options",
-                           "temperature",
-                           "top_p",
-                           "top_k",
-                           "min_p",
-                           "typical_p",
-                           "repetition_penalty",
-                           "presence_penalty",
-                           "frequency_penalty",
-                           "logit_bias",
-                           "seed",
-                           "stop",
-                           "max_tokens",
-                           "max_completion_tokens",
-                           "logprobs",
-                           "top_logprobs",
-                           "n",
-                           "tools",
-                           "tool_choice",
-                           "response_format",
-                           "user",
-                           "metadata",
-                           "chat_template_kwargs",
-                           "enable_thinking",
-                           "reasoning_effort"}) {
-    for (const char* value :
-         {"null", "\"x\"", "1", "[]", "{}", "true", "-1", "1e99", "[[[]]]", "{\"a\":{\"b\":[]}}"}) {
-      const auto reply = client.post(kChat, chat_body(std::string("\"") + name + "\":" + value));
-      EXPECT_TRUE(reply.status == 200 || reply.status == 400)
-          << name << ":" << value << " " << reply.body;
-      EXPECT_TRUE(reply.complete);
+  for (const Endpoint& endpoint : std::vector<Endpoint>{
+           {kChat, message, "messages max_completion_tokens modalities functions"},
+           {"/v1/completions", R"("prompt":"a")", "prompt echo suffix best_of"},
+           {"/v1/responses", R"("input":"a")",
+            "input instructions previous_response_id text include background truncation prompt "
+            "conversation max_output_tokens"},
+           {"/v1/messages", R"("max_tokens":5,)" + message,
+            "messages system stop_sequences output_config output_format service_tier container"},
+           {"/v1/messages/count_tokens", message, "messages system"},
+           {"/completion", R"("prompt":"a")",
+            "prompt n_predict n_probs cache_prompt special return_tokens id_slot samplers"},
+           {"/tokenize", R"("content":"a")", "content add_special parse_special with_pieces"},
+           {"/detokenize", R"("tokens":[1])", "tokens"},
+           {"/apply-template", message, "messages add_generation_prompt"}}) {
+    HttpClient client(port());
+    std::istringstream names(shared + endpoint.names);
+    for (std::string name; names >> name;) {
+      for (const char* value :
+           {"null", "\"x\"", "1", "[]", "{}", "true", "-1", "1e99", "[[[]]]", "[null]", "[{}]",
+            "{\"a\":{\"b\":[]}}", "{\"type\":5}", "{\"type\":\"x\"}"}) {
+        const auto reply = client.post(
+            endpoint.path, fmt::format("{{{},\"{}\":{}}}", endpoint.needed, name, value));
+        EXPECT_TRUE(reply.status == 200 || reply.status == 400)
+            << endpoint.path << " " << name << ":" << value << " " << reply.body;
+        EXPECT_TRUE(reply.complete);
+        if (reply.status == 400) {
+          EXPECT_TRUE(reply.json()["error"]["message"].is_string()) << reply.body;
+        }
+      }
     }
   }
+  expect_alive();
 }
 
 TEST_F(ServerTest, HugeNestingIsRefusedQuickly) {
@@ -217,8 +230,28 @@ TEST_F(ServerTest, HugeNestingIsRefusedQuickly) {
   expect_alive();
 }
 
-TEST_F(ServerTest, APromptOverTheContextIs400BeforeAnyStream) {
+TEST_F(ServerTest, APromptOverTheContextIs400BeforeAnyStreamInEveryApi) {
   start();
+  const std::string over(4096, 'x');
+  const std::string chat = R"("messages":[{"role":"user","content":")" + over + "\"}]";
+  for (const auto& [path, body, field] : std::vector<std::array<std::string, 3>>{
+           {"/v1/responses", R"("input":")" + over + "\"", "input"},
+           {"/v1/messages", R"("max_tokens":5,)" + chat, "messages"},
+           {"/completion", R"("prompt":")" + over + "\"", "prompt"}}) {
+    for (const char* stream : {",\"stream\":true}", "}"}) {
+      const auto reply = post(path, "{" + body + stream);
+      EXPECT_EQ(reply.status, 400) << path << reply.body;
+      const Json error = reply.json()["error"];
+      EXPECT_EQ(error["type"], "invalid_request_error");
+      if (path != "/v1/messages") {
+        EXPECT_EQ(error["param"], field);
+        EXPECT_EQ(error["code"], "context_length_exceeded");
+      }
+      const std::string message = error["message"];
+      EXPECT_TRUE(message.starts_with(field + ": the prompt has 4")) << message;
+      EXPECT_NE(message.find("the context holds 4096 tokens"), std::string::npos) << message;
+    }
+  }
   for (const char* stream : {"\"stream\":true", "\"stream\":false"}) {
     const auto reply = post(kChat, chat_body(stream, std::string(4096, 'x')));
     EXPECT_EQ(reply.status, 400);
@@ -238,7 +271,7 @@ TEST_F(ServerTest, RefusalsOfTheEngineKeepTheirMeaning) {
   auto reply = post(kChat, chat_body("\"stream\":true"));
   EXPECT_EQ(reply.status, 503);
   EXPECT_EQ(reply.json()["error"]["type"], "server_error");
-  EXPECT_EQ(reply.header("retry-after"), "1");
+  EXPECT_EQ(reply.header("retry-after"), "5");
   engine_.set_submit_error(Status(StatusCode::kInvalidArgument, "min_p is odd.", "min_p"));
   reply = post(kChat, chat_body());
   EXPECT_EQ(reply.status, 400);
@@ -431,9 +464,10 @@ TEST_F(ServerTest, TheLogHasOneLinePerRequestAndNoText) {
   spdlog::set_default_logger(before);
   const std::string log = lines.str();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
-  EXPECT_NE(log.find("POST /v1/chat/completions 200 "), std::string::npos) << log;
+  EXPECT_NE(log.find("access method=POST path=/v1/chat/completions status=200 "), std::string::npos)
+      << log;
   EXPECT_NE(log.find(reply.header("x-request-id")), std::string::npos) << log;
-  EXPECT_NE(log.find("GET /a?b 404 "), std::string::npos) << log;
+  EXPECT_NE(log.find("method=GET path=/a?b status=404 "), std::string::npos) << log;
   EXPECT_EQ(log.find("swordfish"), std::string::npos) << log;
   EXPECT_EQ(log.find("Hello"), std::string::npos) << log;
 }
@@ -444,13 +478,14 @@ TEST_F(ServerTest, ServesThePageWithAStrictPolicy) {
            {"/", "text/html; charset=utf-8"},
            {"/index.html", "text/html; charset=utf-8"},
            {"/app.js", "text/javascript; charset=utf-8"},
-           {"/style.css", "text/css; charset=utf-8"}}) {
+           {"/style.css", "text/css; charset=utf-8"},
+           {"/icon.svg", "image/svg+xml"}}) {
     const auto reply = get(path);
     EXPECT_EQ(reply.status, 200);
     EXPECT_EQ(reply.header("content-type"), type);
     EXPECT_TRUE(reply.header("content-security-policy").starts_with("default-src 'none'"));
     EXPECT_EQ(reply.header("x-content-type-options"), "nosniff");
-    EXPECT_GT(reply.body.size(), 500u) << path;
+    EXPECT_GT(reply.body.size(), 300u) << path;
   }
   const std::string page = get("/").body;
   EXPECT_EQ(page.find("http://"), std::string::npos) << "the page needs no network";

@@ -17,6 +17,14 @@ TEST(JsonInput, RefusesWhatIsNotJsonWithThePlace) {
     ASSERT_FALSE(result.ok()) << text;
     EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument) << text;
   }
+  for (const std::string_view text : {std::string_view("{}\0", 3), std::string_view("{}\0x", 4),
+                                      std::string_view("{\"a\":\0 1}", 9), std::string_view("\0", 1),
+                                      std::string_view("\"a\0\"", 4)}) {
+    const auto result = parse_json(text);
+    ASSERT_FALSE(result.ok());
+    EXPECT_NE(result.status().message().find("a zero byte"), std::string::npos) << result.status().message();
+    EXPECT_TRUE(json_in(text).is_discarded());
+  }
   EXPECT_EQ(parse_json("{\"a\": 1,\n \"b\" 2}").status().message(),
             "The request body is not valid JSON: a syntax error at line 2, column 6.");
   EXPECT_NE(parse_json("\"\xC3\x28\"").status().message().find("not UTF-8"), std::string::npos);

@@ -91,6 +91,8 @@ TEST(ChatRequest, EveryFieldReachesTheEngineWithItsValue) {
       "logprobs":true,"top_logprobs":20,"stream":true,"stream_options":{"include_usage":true},
       "ignore_eos":true,"logit_bias":{"5":-100,"999":1.5},"n":1,"user":"u","metadata":{"a":1},
       "unknown_field":[1],"tools":[],"tool_choice":"auto","response_format":{"type":"text"})");
+  EXPECT_EQ(result->fields.choices, 1);
+  EXPECT_EQ(chat(R"("n":3)")->fields.choices, 3);
   ASSERT_TRUE(result.ok()) << result.status().message();
   const GenerationFields& f = result->fields;
   EXPECT_EQ(f.sampling.temperature, 0.5f);
@@ -189,25 +191,198 @@ TEST(ChatRequest, EachBadMessageIsNamed) {
 
 TEST(ChatRequest, EachUnsupportedFeatureIsRefusedByName) {
   for (const auto& [more, field] : std::vector<std::pair<std::string, std::string>>{
-           {R"("tools":[{"type":"function"}])", "tools"},
            {R"("functions":[{}])", "functions"},
-           {R"("tool_choice":"required")", "tool_choice"},
-           {R"("tool_choice":{"type":"function"})", "tool_choice"},
            {R"("function_call":{"name":"f"})", "function_call"},
-           {R"("response_format":{"type":"json_object"})", "response_format.type"},
-           {R"("response_format":{"type":"json_schema"})", "response_format.type"},
-           {R"("n":2)", "n"},
-           {R"("best_of":2)", "best_of"},
-           {R"("grammar":"root ::= x")", "grammar"},
-           {R"("json_schema":{})", "json_schema"},
+           {R"("tools":[{"type":"web_search"}])", "tools[0].type"},
+           {R"("tools":[{"type":"custom","custom":{"name":"f"}}])", "tools[0].type"},
            {R"("modalities":["text","audio"])", "modalities"},
-           {R"("audio":{})", "audio"}}) {
+           {R"("audio":{})", "audio"},
+           {R"("web_search_options":{})", "web_search_options"},
+           {R"("mirostat":2)", "mirostat"},
+           {R"("dry_multiplier":0.8)", "dry_multiplier"},
+           {R"("xtc_probability":0.5)", "xtc_probability"},
+           {R"("min_tokens":4)", "min_tokens"},
+           {R"("use_beam_search":true)", "use_beam_search"},
+           {R"("stop_token_ids":[5])", "stop_token_ids"},
+           {R"("prompt_logprobs":1)", "prompt_logprobs"},
+           {R"("structured_outputs":{"structural_tag":"x"})", "structured_outputs.structural_tag"}}) {
     const auto result = chat(more);
     ASSERT_FALSE(result.ok()) << more;
     EXPECT_EQ(result.status().field(), field);
     EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
     EXPECT_NE(result.status().message().find("support"), std::string::npos) << more;
   }
+  for (const char* more : {R"("mirostat":0,"dry_multiplier":0.0,"xtc_probability":0,"min_tokens":0)",
+                           R"("use_beam_search":false,"stop_token_ids":[],"top_n_sigma":-1)",
+                           R"("store":true,"service_tier":"auto","prediction":{"type":"content"})"}) {
+    EXPECT_EQ(chat_error(more), "") << more;
+  }
+  EXPECT_EQ(parse_completion(Json::parse(R"({"prompt":"x","tools":[{"name":"f"}]})"), kFacts)
+                .status()
+                .field(),
+            "tools");
+}
+
+TEST(ChatRequest, EffortsOfEveryApiAreTheModelsOwn) {
+  const auto kwargs = [](const std::string& more) {
+    const auto result = chat(more);
+    return result.ok() ? to_text(result->chat.template_kwargs) : result.status().message();
+  };
+  for (const auto& [word, meant] : std::vector<std::pair<std::string, std::string>>{
+           {"minimal", "low"}, {"low", "low"}, {"medium", "medium"}, {"high", "xhigh"},
+           {"xhigh", "xhigh"}, {"banana", "banana"}}) {
+    const std::string expected = "{\"reasoning_effort\":\"" + meant + "\"}";
+    EXPECT_EQ(kwargs("\"reasoning_effort\":\"" + word + "\""), expected);
+    EXPECT_EQ(kwargs("\"reasoning\":{\"effort\":\"" + word + "\"}"), expected);
+  }
+  const std::string off = R"({"enable_thinking":false})";
+  for (const char* more : {R"("reasoning_effort":"none")", R"("reasoning":{"effort":"none"})",
+                           R"("thinking":{"type":"disabled"})", R"("reasoning":{"enabled":false})",
+                           R"("reasoning_budget_tokens":0)", R"("enable_thinking":false)",
+                           R"("chat_template_kwargs":{"enable_thinking":false})"}) {
+    EXPECT_EQ(kwargs(more), off) << more;
+  }
+  EXPECT_EQ(chat(R"("reasoning_budget_tokens":50)")->reasoning_budget, 50);
+  EXPECT_EQ(chat(R"("thinking_budget":50)")->reasoning_budget, 50);
+  EXPECT_EQ(chat(R"("thinking":{"type":"enabled","budget_tokens":70})")->reasoning_budget, 70);
+  EXPECT_FALSE(chat(R"("reasoning_budget_tokens":-1)")->reasoning_budget);
+  EXPECT_FALSE(chat("")->reasoning_budget);
+  EXPECT_EQ(chat(R"("thinking":{"type":"odd"})").status().field(), "thinking.type");
+  EXPECT_EQ(chat(R"("reasoning_budget_tokens":-2)").status().field(), "reasoning_budget_tokens");
+}
+
+TEST(ChatRequest, ToolsReachTheTemplateAndTheReader) {
+  const std::string tool =
+      R"({"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}})";
+  const auto plain = chat("\"tools\":[" + tool + "]");
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_EQ(to_text(plain->chat.tools), "[" + tool + "]");
+  ASSERT_NE(plain->tools.set, nullptr);
+  EXPECT_NE(plain->tools.set->find("f"), nullptr);
+  EXPECT_FALSE(plain->constraint);
+  EXPECT_TRUE(plain->tools.parallel);
+  EXPECT_EQ(to_text(chat(R"("tools":[{"type":"function","name":"f","description":"d",
+      "parameters":{"type":"object"}}])")->chat.tools),
+            "[" + tool + "]")
+      << "the flat form of the Responses API";
+
+  const auto none = chat("\"tools\":[" + tool + R"(],"tool_choice":"none")");
+  EXPECT_TRUE(none->chat.tools.is_null());
+  EXPECT_EQ(none->tools.set, nullptr);
+
+  const std::string both = "\"tools\":[" + tool + R"(,{"type":"function","function":{"name":"g"}}])";
+  for (const char* choice : {R"("required")", R"("any")"}) {
+    const auto required = chat(both + ",\"tool_choice\":" + choice);
+    ASSERT_TRUE(required->constraint);
+    EXPECT_EQ(required->constraint->kind, engine::ConstraintKind::kToolCalls);
+    EXPECT_EQ(required->constraint->tools.size(), 2u);
+    EXPECT_EQ(required->constraint->start, engine::ConstraintStart::kAtOnce);
+  }
+  const auto named = chat(
+      both + R"(,"tool_choice":{"type":"function","function":{"name":"g"}},"parallel_tool_calls":false)");
+  ASSERT_TRUE(named->constraint);
+  ASSERT_EQ(named->constraint->tools.size(), 1u);
+  EXPECT_EQ(named->constraint->tools[0].name, "g");
+  EXPECT_FALSE(named->constraint->parallel_calls);
+  const auto allowed = chat(both + R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{
+      "mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}})");
+  ASSERT_TRUE(allowed->constraint) << allowed.status().message();
+  EXPECT_EQ(allowed->constraint->tools.size(), 1u);
+  const auto strict =
+      chat(R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])");
+  ASSERT_TRUE(strict->constraint);
+  EXPECT_EQ(strict->constraint->start, engine::ConstraintStart::kOnTrigger);
+  EXPECT_EQ(strict->constraint->start_text, "<tool_call>");
+
+  for (const auto& [more, field] : std::vector<std::pair<std::string, std::string>>{
+           {R"("tool_choice":"required")", "tool_choice"},
+           {both + R"(,"tool_choice":"sometimes")", "tool_choice"},
+           {both + R"(,"tool_choice":{"type":"function","function":{"name":"h"}})", "tool_choice"},
+           {both + R"(,"tool_choice":{"type":"function"})", "tool_choice.name"},
+           {both + R"(,"tool_choice":5)", "tool_choice"},
+           {R"("tools":[5])", "tools[0]"},
+           {R"("tools":[{"type":"function"}])", "tools[0].name"},
+           {R"("tools":[{"type":"function","function":{}}])", "tools[0].function.name"},
+           {R"("tools":[{"type":"function","function":{"name":"a b"}}])", "tools[0].function.name"},
+           {R"("tools":[{"type":"function","function":{"name":"f","parameters":5}}])",
+            "tools[0].function.parameters"},
+           {R"("tools":[{"name":"f"},{"name":"f"}])", "tools[1]"},
+           {R"("parallel_tool_calls":"no")", "parallel_tool_calls"}}) {
+    EXPECT_EQ(chat(more).status().field(), field) << more << chat_error(more);
+  }
+}
+
+TEST(ChatRequest, FormatsOfEveryServerBecomeConstraints) {
+  using engine::ConstraintKind;
+  const auto kind = [](const std::string& more) {
+    const auto result = chat(more);
+    EXPECT_TRUE(result.ok()) << more << result.status().message();
+    return result.ok() && result->constraint ? std::optional(result->constraint->kind) : std::nullopt;
+  };
+  EXPECT_EQ(kind(R"("response_format":{"type":"text"})"), std::nullopt);
+  EXPECT_EQ(kind(R"("response_format":{"type":"json_object"})"), ConstraintKind::kJsonObject);
+  EXPECT_EQ(kind(R"("structured_outputs":{"json_object":true})"), ConstraintKind::kJsonObject);
+  for (const char* more : {
+           R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object"}}})",
+           R"("response_format":{"type":"json_object","schema":{"type":"object"}})",
+           R"("json_schema":{"type":"object"})", R"("guided_json":{"type":"object"})",
+           R"("guided_json":"{\"type\":\"object\"}")", R"("structured_outputs":{"json":{"type":"object"}})"}) {
+    EXPECT_EQ(kind(more), ConstraintKind::kJsonSchema) << more;
+    EXPECT_EQ(to_text(chat(more)->constraint->schema), R"({"type":"object"})");
+  }
+  EXPECT_EQ(chat(R"("guided_regex":"a+")")->constraint->text, "a+");
+  EXPECT_EQ(kind(R"("structured_outputs":{"regex":"a+"})"), ConstraintKind::kRegex);
+  EXPECT_EQ(chat(R"("grammar":"root ::= \"x\"")")->constraint->text, R"(root ::= "x")");
+  EXPECT_EQ(kind(R"("guided_grammar":"root ::= \"x\"")"), ConstraintKind::kGrammar);
+  EXPECT_EQ(chat(R"("guided_choice":["a\"b","c\n"])")->constraint->text,
+            "root ::= \"a\\\"b\" | \"c\\x0A\"\n");
+  EXPECT_EQ(kind(R"("grammar":"","json_schema":null)"), std::nullopt);
+  const auto with_tools =
+      chat(R"("tools":[{"name":"f"}],"response_format":{"type":"json_object"})");
+  EXPECT_EQ(with_tools->constraint->kind, ConstraintKind::kJsonObject);
+  EXPECT_EQ(with_tools->constraint->tools.size(), 1u);
+  for (const auto& [more, field] : std::vector<std::pair<std::string, std::string>>{
+           {R"("response_format":{"type":"yaml"})", "response_format.type"},
+           {R"("response_format":{})", "response_format.type"},
+           {R"("response_format":{"type":"json_schema"})", "response_format.json_schema.schema"},
+           {R"("guided_choice":[])", "guided_choice"},
+           {R"("guided_choice":["a",5])", "guided_choice[1]"},
+           {R"("grammar":5)", "grammar"},
+           {R"("grammar":"root ::= x","guided_regex":"x")", "guided_regex"}}) {
+    EXPECT_EQ(chat(more).status().field(), field) << more << chat_error(more);
+  }
+}
+
+TEST(ChatRequest, SystemMessagesAreBroughtIntoTheFormOfTheTemplate) {
+  const auto messages = [](const std::string& given) {
+    const auto result = parse_chat_completion(Json::parse("{\"messages\":" + given + "}"), kFacts);
+    return result.ok() ? to_text(result->chat.messages) : result.status().message();
+  };
+  EXPECT_EQ(messages(R"([{"role":"developer","content":"a"},{"role":"system","content":[{"type":"text","text":"b"}]},
+                         {"role":"user","content":"u"}])"),
+            R"([{"role":"system","content":"a\n\nb"},{"role":"user","content":"u"}])");
+  EXPECT_EQ(messages(R"([{"role":"user","content":"u"},{"role":"system","content":"late"}])"),
+            R"([{"role":"user","content":"u"},{"role":"user","content":"<system>\nlate\n</system>"}])");
+  EXPECT_EQ(messages(R"([{"role":"system","content":"s"},{"role":"user","content":"u"}])"),
+            R"([{"role":"system","content":"s"},{"role":"user","content":"u"}])");
+  EXPECT_EQ(messages(R"([{"role":"system","content":"alone"}])"),
+            R"([{"role":"user","content":"alone"}])");
+}
+
+TEST(ChatRequest, CallsWithBrokenArgumentsCanStillBeShown) {
+  const auto arguments = [](const std::string& given) {
+    const auto result = parse_chat_completion(
+        Json::parse(R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":)" +
+                    given + R"(}}]},{"role":"tool","content":null}]})"),
+        kFacts);
+    return result.ok() ? to_text(result->chat.messages[1]["tool_calls"][0]["function"]["arguments"])
+                       : result.status().message();
+  };
+  EXPECT_EQ(arguments(R"("{\"a\":1}")"), R"("{\"a\":1}")");
+  EXPECT_EQ(arguments(R"({"a":1})"), R"({"a":1})");
+  EXPECT_EQ(arguments(R"("")"), R"("")");
+  EXPECT_EQ(arguments(R"("{\"a\":")"), R"({"arguments":"{\"a\":"})");
+  EXPECT_EQ(arguments(R"("[1]")"), R"({"arguments":"[1]"})");
 }
 
 TEST(ChatRequest, WrongTypesAndRangesNameTheField) {
@@ -242,22 +417,19 @@ TEST(ChatRequest, WrongTypesAndRangesNameTheField) {
                            "model", "chat_template_kwargs", "reasoning_effort", "logit_bias"}) {
     EXPECT_EQ(chat(std::string("\"") + name + "\":5").status().field(), name);
   }
-  EXPECT_EQ(chat_error(R"("top_p":0)"),
-            "top_p: 0 is out of range; it must be greater than 0 and at most 1");
-  EXPECT_EQ(chat_error(R"("min_p":1)"),
-            "min_p: 1 is out of range; it must be at least 0 and less than 1");
+  EXPECT_EQ(chat_error(R"("typical_p":0)"),
+            "typical_p: 0 is out of range; it must be greater than 0 and at most 1");
   EXPECT_NE(chat_error(R"("temperature":-0.1)"), "");
   EXPECT_NE(chat_error(R"("presence_penalty":2.1)"), "");
   EXPECT_NE(chat_error(R"("max_tokens":-2)"), "");
   EXPECT_EQ(chat_error(R"("top_logprobs":3)"), "top_logprobs: needs \"logprobs\": true");
   EXPECT_NE(chat_error(R"("logprobs":true,"top_logprobs":21)"), "");
-  EXPECT_EQ(chat_error(R"("stop":"")"), "stop: a stop string may not be empty");
-  EXPECT_EQ(chat_error(R"("stop":["a",""])"), "stop[1]: a stop string may not be empty");
+  EXPECT_TRUE(chat(R"("stop":"")")->fields.stop.empty());
+  EXPECT_EQ(chat(R"("stop":["a",""])")->fields.stop, std::vector<std::string>{"a"});
   EXPECT_EQ(chat_error(R"("stop":["a",5])"), "stop[1]: expected a string, got a number");
-  EXPECT_EQ(
-      chat_error(
-          R"("stop":["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"])"),
-      "stop: at most 16 stop strings are allowed, got 17");
+  EXPECT_EQ(chat("\"stop\":" + to_text(Json(std::vector<std::string>(40, "x"))))->fields.stop.size(), 40u);
+  EXPECT_EQ(chat_error("\"stop\":" + to_text(Json(std::vector<std::string>(1025, "x")))),
+            "stop: at most 1024 stop strings are allowed, got 1025");
   EXPECT_EQ(chat_error(R"("logit_bias":{"x":1})"),
             "logit_bias.x: the keys of logit_bias are token ids");
   EXPECT_EQ(chat_error(R"("logit_bias":{"1000":1})"),
@@ -269,26 +441,48 @@ TEST(ChatRequest, WrongTypesAndRangesNameTheField) {
             "stream_options.include_usage: expected a boolean, got a number");
 }
 
-TEST(CompletionRequest, TakesOnePromptInFourForms) {
+TEST(CompletionRequest, TakesPromptsInEveryForm) {
+  using Prompts = std::vector<Prompt>;
   const auto prompt = [](const std::string& text) {
-    return parse_completion(Json::parse("{\"prompt\":" + text + "}"), kFacts)->prompt;
+    return parse_completion(Json::parse("{\"prompt\":" + text + "}"), kFacts)->prompts;
   };
-  const Prompt as_text{std::string("ab")};
-  const Prompt as_ids{std::vector<TokenId>{1, 2}};
+  const Prompts as_text{{std::string("ab")}};
+  const Prompts as_ids{{std::vector<TokenId>{1, 2}}};
   EXPECT_EQ(prompt(R"("ab")"), as_text);
   EXPECT_EQ(prompt(R"(["ab"])"), as_text);
   EXPECT_EQ(prompt("[1,2]"), as_ids);
   EXPECT_EQ(prompt("[[1,2]]"), as_ids);
+  EXPECT_EQ(prompt(R"(["ab","c"])"), (Prompts{{std::string("ab")}, {std::string("c")}}));
+  EXPECT_EQ(prompt("[[1,2],[3]]"),
+            (Prompts{{std::vector<TokenId>{1, 2}}, {std::vector<TokenId>{3}}}));
   for (const char* bad :
        {"{}", R"({"prompt":null})", R"({"prompt":""})", R"({"prompt":[]})", R"({"prompt":[[]]})",
-        R"({"prompt":[""]})", R"({"prompt":5})", R"({"prompt":{}})", R"({"prompt":["a","b"]})",
-        R"({"prompt":[[1],[2]]})", R"({"prompt":[1,"a"]})", R"({"prompt":[1.5]})",
+        R"({"prompt":[""]})", R"({"prompt":5})", R"({"prompt":{}})", R"({"prompt":["a",""]})",
+        R"({"prompt":[[1],"a"]})", R"({"prompt":["a",[1]]})", R"({"prompt":["a",null]})",
+        R"({"prompt":[[1],[]]})", R"({"prompt":[[1],[1000]]})", R"({"prompt":[1,"a"]})", R"({"prompt":[1.5]})",
         R"({"prompt":[-1]})", R"({"prompt":[1000]})", R"({"prompt":[true]})",
         R"({"prompt":[[["x"]]]})"}) {
     const auto result = parse_completion(Json::parse(bad), kFacts);
     ASSERT_FALSE(result.ok()) << bad;
     EXPECT_TRUE(result.status().field().starts_with("prompt")) << bad << result.status().message();
   }
+}
+
+TEST(CompletionRequest, PromptsTimesAnswersAreBounded) {
+  Json body = Json::object();
+  body["prompt"] = std::vector<std::string>(kMaxAnswers, "a");
+  EXPECT_EQ(parse_completion(body, kFacts)->prompts.size(), kMaxAnswers);
+  body["n"] = 2;
+  EXPECT_EQ(parse_completion(body, kFacts).status().field(), "n");
+  body["prompt"].push_back("a");
+  body.erase("n");
+  EXPECT_EQ(parse_completion(body, kFacts).status().message(),
+            "prompt: at most 1024 prompts per request, got 1025");
+  EXPECT_EQ(completion_error(R"({"prompt":["a",[1]]})"),
+            "prompt[1]: expected a string, as the prompt before it, got an array");
+  EXPECT_EQ(completion_error(R"({"prompt":"a","n":2,"best_of":3})"),
+            "best_of: choosing the best of several answers is not supported; leave the field out or "
+            "make it equal to n");
 }
 
 TEST(CompletionRequest, ReadsItsOwnFields) {
@@ -342,6 +536,78 @@ TEST(TokenizeRequest, ChecksTypes) {
   EXPECT_EQ(parse_detokenize(Json::parse(R"({"tokens":[1,"a"]})"), kFacts).status().field(),
             "tokens[1]");
   EXPECT_EQ(parse_detokenize(Json::parse(R"({"tokens":[]})"), kFacts)->size(), 0u);
+}
+
+TEST(ChatRequest, GoesOnWithALastMessageOfTheAssistant) {
+  const auto parse = [](const std::string& last, const std::string& more) {
+    return parse_chat_completion(
+        Json::parse(R"({"messages":[{"role":"user","content":"hi"},)" + last + "]" + more + "}"),
+        kFacts);
+  };
+  const std::string text = R"({"role":"assistant","content":"Hel"})";
+  EXPECT_TRUE(parse(text, "")->chat.continue_final);
+  EXPECT_TRUE(parse(text, R"(,"continue_final_message":true,"add_generation_prompt":false)")
+                  ->chat.continue_final);
+  EXPECT_FALSE(parse(text, R"(,"continue_final_message":false)")->chat.continue_final);
+  EXPECT_FALSE(parse(text, R"(,"add_generation_prompt":false)")->chat.continue_final);
+  const std::string call =
+      R"({"role":"assistant","content":"x","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]})";
+  EXPECT_FALSE(parse(call, "")->chat.continue_final);
+  EXPECT_EQ(parse(call, R"(,"continue_final_message":true)").status().field(),
+            "continue_final_message");
+  EXPECT_EQ(chat(R"("continue_final_message":true)").status().field(), "continue_final_message");
+}
+
+TEST(ChatRequest, AChatWithoutAQuestionGetsANoteOfTheUser) {
+  const auto parse = [](const std::string& messages) {
+    return parse_chat_completion(Json::parse("{\"messages\":" + messages + "}"), kFacts)
+        ->chat.messages;
+  };
+  EXPECT_EQ(parse(R"([{"role":"developer","content":"x"}])")[0]["role"], "user");
+  const Json cut = parse(R"([{"role":"system","content":"s"},{"role":"tool","content":"r"}])");
+  ASSERT_EQ(cut.size(), 3u);
+  EXPECT_EQ(cut[1]["role"], "user");
+}
+
+TEST(ChatRequest, OlderFormsOfAHistoryAreKept) {
+  const auto result = parse_chat_completion(Json::parse(R"({"messages":[{"role":"user","content":"q"},
+      {"role":"assistant","content":[{"type":"refusal","refusal":"no"}],"reasoning":"hm",
+       "function_call":{"name":"f","arguments":"{}"}},
+      {"role":"function","name":"f","content":"r"}]})"), kFacts);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const Json& messages = result->chat.messages;
+  EXPECT_EQ(messages[1]["content"][0]["text"], "no");
+  EXPECT_EQ(messages[1]["reasoning_content"], "hm");
+  EXPECT_EQ(messages[1]["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_EQ(messages[2]["role"], "tool");
+}
+
+TEST(ChatRequest, WhatWouldChangeTheAnswerIsRefusedByName) {
+  for (const char* name : {"allowed_token_ids", "samplers", "logits_processors", "documents", "lora"}) {
+    EXPECT_EQ(chat(fmt::format("\"{}\":[1]", name)).status().field(), name);
+    EXPECT_TRUE(chat(fmt::format("\"{}\":[]", name)).ok()) << name;
+  }
+  for (const char* name : {"length_penalty", "tfs_z", "top_a", "t_max_predict_ms"}) {
+    EXPECT_EQ(chat(fmt::format("\"{}\":0.5", name)).status().field(), name);
+  }
+  EXPECT_EQ(chat(R"("skip_special_tokens":false)").status().field(), "skip_special_tokens");
+  EXPECT_EQ(chat(R"("reasoning_format":"none")").status().field(), "reasoning_format");
+  EXPECT_EQ(chat(R"("chat_template":"x")").status().field(), "chat_template");
+  EXPECT_EQ(chat(R"("echo":true)").status().field(), "echo");
+  EXPECT_FALSE(chat(R"("include_reasoning":false)")->show_reasoning);
+}
+
+TEST(ChatRequest, EndsOfTheSamplingRangesMeanTheBestToken) {
+  for (const char* more : {R"("top_p":0)", R"("min_p":1)"}) {
+    const auto result = chat(more);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_EQ(result->fields.sampling.top_k, 1);
+  }
+}
+
+TEST(ChatRequest, ConstraintsCarryTheFieldTheyCameIn) {
+  EXPECT_EQ(chat(R"("guided_regex":"a")")->constraint->field, "guided_regex");
+  EXPECT_EQ(chat(R"("grammar":"root ::= \"a\"")")->constraint->field, "grammar");
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ TEST_F(ServerTest, StreamsWhatTheWholeAnswerSays) {
   EXPECT_EQ(Json::parse(events[4])["choices"][0]["finish_reason"], "stop");
   EXPECT_TRUE(Json::parse(events[4]).contains("timings"));
   EXPECT_EQ(Json::parse(events[5])["usage"], whole["usage"]);
+  EXPECT_EQ(Json::parse(events[5])["choices"], Json::array());
   EXPECT_EQ(events[6], "[DONE]");
 }
 
@@ -75,6 +76,7 @@ TEST_F(ServerTest, AFaultInsideAStreamIsAnEventAndTheEnd) {
 }
 
 TEST_F(ServerTest, HeadersComeAtOnceAndCommentsKeepTheStreamAlive) {
+  EXPECT_LT(ServerOptions().keepalive_interval, milliseconds(15'000)) << "clients count on it";
   options_.keepalive_interval = milliseconds(100);
   test::FakeAnswer answer;
   answer.pieces = {{"late"}};
@@ -152,6 +154,26 @@ TEST_F(OneAtATimeTest, AClientThatSentMoreBeforeLeavingIsNoticedToo) {
     client.send_raw(HttpClient::request("GET", "/health", {}));
   }
   EXPECT_TRUE(eventually([&] { return engine_.cancelled() == 1; }));
+}
+
+TEST_F(ServerTest, RequestsThatTakeLongToPrepareHoldUpNobodyElse) {
+  engine_.set_submit_delay(std::chrono::milliseconds(1500));
+  engine_.set_answer_for("long", long_answer());
+  start();
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (int i = 0; i < 2 * options_.threads; ++i) {
+    slow.push_back(std::make_unique<HttpClient>(port()));
+    slow.back()->send_raw(HttpClient::request("POST", kChat, chat_body("", i == 0 ? "long" : "hi")));
+    if (i > 0) continue;
+    ASSERT_TRUE(eventually([&] { return engine_.submissions_begun() == 1; }));
+  }
+  slow.front()->close();
+  HttpClient quick(port());
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(quick.get("/health").status, 200);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1000));
+  for (size_t i = 1; i < slow.size(); ++i) EXPECT_EQ(slow[i]->read_reply().status, 200);
+  EXPECT_TRUE(eventually([&] { return engine_.cancelled() == 1; })) << "its client has left";
 }
 
 TEST_F(ServerTest, ASlowReaderIsCutOff) {

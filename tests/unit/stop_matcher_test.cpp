@@ -129,6 +129,19 @@ TEST(StopMatcher, RandomCutsOfLongTextsWithEmptyPiecesGiveTheNaiveResult) {
   }
 }
 
+TEST(StopMatcher, FindsAStopStringOverSeveralTokens) {
+  const auto text_of = [](const std::string& stop, const Strings& pieces) {
+    StopMatcher matcher = matcher_for({stop});
+    std::string text;
+    for (const std::string& piece : pieces) text += matcher.push(piece);
+    return text + matcher.flush();
+  };
+  EXPECT_EQ(text_of("beta gamma", {"al", "pha be", "ta gam", "ma del", "ta"}), "alpha ");
+  EXPECT_EQ(text_of("O P Q", {"N", " O", " P", " Q", " R"}), "N ");
+  EXPECT_EQ(text_of("\nUser:", {"ok", "\nUse", "d car"}), "ok\nUsed car");
+  EXPECT_EQ(text_of("\nUser:", {"ok", "\nUse", "r", ": x"}), "ok");
+}
+
 TEST(StopMatcher, FindsAStopStringAfterAFalseStartInsideItself) {
   StopMatcher matcher = matcher_for({"aab"});
   EXPECT_EQ(matcher.push("a"), "");
@@ -229,6 +242,21 @@ TEST(StopMatcher, HandlesManyLongStopStringsThatAlmostMatch) {
   released += matcher.push("7");
   EXPECT_EQ(matcher.matched(), 97u);
   EXPECT_EQ(released.size(), 20000u);
+}
+
+TEST(StopMatcher, LooksBehindTheMarkerAndItsLineEndsOnly) {
+  const std::vector<std::string> stops{"\n", "think>"};
+  const std::string text = "a\nb</think>\n\nyes\nno";
+  for (size_t every = 1; every <= text.size(); ++every) {
+    auto matcher = StopMatcher::create(stops);
+    ASSERT_TRUE(matcher.ok());
+    matcher->start_after("</think>");
+    std::string out;
+    for (size_t at = 0; at < text.size(); at += every) out += matcher->push(text.substr(at, every));
+    out += matcher->flush();
+    EXPECT_EQ(out, "a\nb</think>\n\nyes") << every;
+    EXPECT_EQ(matcher->matched(), std::optional<size_t>(0)) << every;
+  }
 }
 
 }  // namespace

@@ -85,6 +85,25 @@ TEST(Utf8Stream, HoldsBackAnUnfinishedCharacterUntilItIsWhole) {
   EXPECT_EQ(stream.flush(), "");
 }
 
+TEST(Utf8Stream, EachHalfOfACharacterWaitsForTheOther) {
+  const std::string family = "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x91\xA7";
+  for (const std::string& text : {std::string("\xF0\x9F\x98\x80"), std::string("\xC3\xA9"),
+                                  std::string("\xE6\xBC\xA2"), family}) {
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+      Utf8Stream stream;
+      const std::string first = stream.feed(text.substr(0, cut));
+      const std::string second = stream.feed(text.substr(cut));
+      EXPECT_TRUE(is_valid_utf8(first) && is_valid_utf8(second)) << cut;
+      EXPECT_EQ(first + second + stream.flush(), text) << cut;
+    }
+  }
+  Utf8Stream stream;
+  EXPECT_EQ(stream.feed("\xF0\x9F\x98"), "");
+  EXPECT_EQ(stream.flush(), kMark) << "an answer that ends inside a character";
+  EXPECT_EQ(stream.feed("\xFF\xFE'\xC3"), std::string(kMark) + kMark + "'");
+  EXPECT_EQ(stream.flush(), kMark);
+}
+
 TEST(Utf8Stream, ReplacesAnUnfinishedCharacterThatSomethingElseFollows) {
   Utf8Stream stream;
   EXPECT_EQ(stream.feed("\xE2\x82"), "");

@@ -1,5 +1,6 @@
 #include "base/worker_count.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -24,12 +25,23 @@ class FakeTimes {
         },
         [this] { return now_; });
   }
+  WorkerChoice measure_repeatedly(const std::vector<int>& candidates) {
+    return measure_workers_repeatedly(
+        candidates,
+        [this](int workers) {
+          const auto& row = times_.at(workers);
+          return row[std::min(static_cast<size_t>(pauses_), row.size() - 1)];
+        },
+        [] { return 0.0; }, [this] { ++pauses_; });
+  }
+  int pauses() const { return pauses_; }
   int calls(int workers) { return calls_[workers]; }
 
  private:
   std::map<int, std::vector<double>> times_;
   std::map<int, int> calls_;
   double now_ = 100;
+  int pauses_ = 0;
 };
 
 TEST(MeasureWorkers, TakesTheFastest) {
@@ -75,6 +87,27 @@ TEST(MeasureWorkers, MeasuresNothingWithoutAChoice) {
   EXPECT_EQ(times.measure({3}).workers, 3);
   EXPECT_EQ(times.measure({}).workers, 1);
   EXPECT_EQ(times.measure({}).samples.size(), 1u);
+}
+
+// Each look sees the next of a row's times.
+TEST(MeasureWorkers, LooksAgainBeforeItSettlesForFewer) {
+  FakeTimes disturbed({{1, {0.0010}}, {2, {0.0030, 0.0006}}});
+  const WorkerChoice choice = disturbed.measure_repeatedly({1, 2});
+  EXPECT_EQ(choice.workers, 2);
+  EXPECT_EQ(choice.samples[1].seconds, 0.0006);
+  EXPECT_EQ(disturbed.pauses(), 1);
+}
+
+TEST(MeasureWorkers, SettlesForFewerWhenEveryLookSaysSo) {
+  FakeTimes shared({{1, {0.0010}}, {2, {0.0030, 0.0020, 0.0011}}});
+  EXPECT_EQ(shared.measure_repeatedly({1, 2}).workers, 1);
+  EXPECT_EQ(shared.pauses(), kWorkerLooks - 1);
+}
+
+TEST(MeasureWorkers, LooksOnceWhereAllWorkersHelp) {
+  FakeTimes quiet({{1, {0.0010}}, {2, {0.0006}}});
+  EXPECT_EQ(quiet.measure_repeatedly({1, 2}).workers, 2);
+  EXPECT_EQ(quiet.pauses(), 0);
 }
 
 TEST(MeasureWorkers, ChoosesAmongTheCandidatesOfThisMachine) {

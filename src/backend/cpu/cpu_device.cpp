@@ -14,23 +14,6 @@ namespace strata::backend {
 
 namespace {
 
-FeatureSet detect_features() {
-  FeatureSet features = 0;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")) {
-    features |= kCpuAvx2;
-  }
-  if (__builtin_cpu_supports("avxvnni")) features |= kCpuAvxVnni;
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    features |= kCpuAvx512;
-  }
-  if (__builtin_cpu_supports("avx512vnni")) features |= kCpuAvx512Vnni;
-#endif
-  return features;
-}
-
 std::string cpu_model_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -71,15 +54,15 @@ class CpuDevice final : public Device {
     return Buffer(this, data, size);
   }
   Status copy_to_device(void* dst, const void* src, size_t bytes) override {
-    std::memcpy(dst, src, bytes);
+    if (bytes > 0) std::memcpy(dst, src, bytes);
     return {};
   }
   Status copy_to_host(void* dst, const void* src, size_t bytes) override {
-    std::memcpy(dst, src, bytes);
+    if (bytes > 0) std::memcpy(dst, src, bytes);
     return {};
   }
   Status copy_on_device(void* dst, const void* src, size_t bytes) override {
-    std::memmove(dst, src, bytes);
+    if (bytes > 0) std::memmove(dst, src, bytes);
     return {};
   }
   Status zero(void* dst, size_t bytes) override {
@@ -95,33 +78,7 @@ class CpuDevice final : public Device {
   CpuStream stream_;
 };
 
-std::byte* align64(std::byte* p) {
-  return reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63});
-}
-
 }  // namespace
-
-CpuStream::CpuStream(Device& device, int workers)
-    : device_(device), pool_(workers), scratch_(static_cast<size_t>(workers) + 1) {}
-
-void* CpuStream::scratch(int worker, size_t bytes) {
-  return grow(scratch_[static_cast<size_t>(worker)], bytes);
-}
-
-void CpuStream::reserve_scratch(size_t bytes) {
-  for (size_t worker = 0; worker + 1 < scratch_.size(); ++worker) grow(scratch_[worker], bytes);
-}
-
-void* CpuStream::shared_scratch(size_t bytes) { return grow(scratch_.back(), bytes); }
-
-void* CpuStream::grow(Scratch& scratch, size_t bytes) {
-  if (scratch.size < bytes) {
-    const size_t size = bytes + bytes / 2;
-    scratch.data = std::make_unique_for_overwrite<std::byte[]>(size + 64);
-    scratch.size = size;
-  }
-  return align64(scratch.data.get());
-}
 
 Result<std::unique_ptr<Device>> open_cpu_device(const CpuDeviceOptions& options) {
   if (options.workers < 0 || options.workers > 1024) {
@@ -148,7 +105,7 @@ Result<std::unique_ptr<Device>> open_cpu_device(const CpuDeviceOptions& options)
     caps.workers = choice.workers;
     log::info("{}: {}", caps.id, describe(choice, topology));
   }
-  caps.features = detect_features() & ~options.disabled_features;
+  caps.features = detected_cpu_features() & ~options.disabled_features;
 
   auto families = cpu_contract_rows();
   families.push_back(cpu_reference_rows());

@@ -15,6 +15,12 @@ inline constexpr FeatureSet kCpuAvx2 = 1u << 0;    // AVX2, FMA, F16C, BMI2
 inline constexpr FeatureSet kCpuAvx512 = 1u << 1;  // AVX-512 F, BW, DQ, VL
 inline constexpr FeatureSet kCpuAvxVnni = 1u << 2;
 inline constexpr FeatureSet kCpuAvx512Vnni = 1u << 3;
+inline constexpr FeatureSet kCpuAvx512Vbmi = 1u << 4;  // AVX-512 VBMI and GFNI
+inline constexpr FeatureSet kCpuNeonDot = 1u << 5;     // 64-bit ARM with int8 dot products
+inline constexpr FeatureSet kCpuNeonI8mm = 1u << 6;    // and with products of int8 matrices
+
+// Those of the machine that this runs on.
+FeatureSet detected_cpu_features();
 
 struct CpuDeviceOptions {
   int workers = 0;  // 0: measured, base/worker_count.h

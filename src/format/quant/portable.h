@@ -1,17 +1,20 @@
 // What the block decoders need from the language, so that the same headers compile for host and
-// GPU. A GPU build defines the two macros before including anything of format/quant.
+// GPU.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 // Marks a function as callable on the device.
-#ifndef STRATA_HD
+#if defined(__CUDACC__) || defined(__HIP__)
+#define STRATA_HD __device__
+#else
 #define STRATA_HD
 #endif
 
 // Declares a namespace-scope constant table that the functions above may index.
-#ifndef STRATA_TABLE
+#if defined(__CUDACC__) || defined(__HIP__)
+#define STRATA_TABLE static __device__ const
+#else
 #define STRATA_TABLE inline constexpr
 #endif
 
@@ -24,14 +27,10 @@ STRATA_HD inline uint32_t load_u16(const uint8_t* p) {
 STRATA_HD inline uint32_t load_u32(const uint8_t* p) { return load_u16(p) | load_u16(p + 2) << 16; }
 
 STRATA_HD inline float float_from_bits(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  return __builtin_bit_cast(float, bits);
 }
 STRATA_HD inline uint32_t bits_from_float(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
+  return __builtin_bit_cast(uint32_t, value);
 }
 
 }  // namespace strata::quant

@@ -1,5 +1,5 @@
 // Runs every kernel row the CPU device admits for an op, cut into calls and spread over workers in
-// many ways.
+// many ways; and every row of the devices of --device=, which must give the same bits.
 //
 // A Case describes one random call:
 //   using Args                     the op's argument struct
@@ -20,7 +20,9 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_device.h"
+#include "ops/operands.h"
 #include "ops/support/approx.h"
+#include "support/test_devices.h"
 
 namespace strata::ops_test {
 
@@ -38,9 +40,11 @@ struct Outputs {
   }
 };
 
+// Which NaN an operation gives differs between machines, and no op looks at it.
 inline bool same_bits(const Outputs& a, const Outputs& b) {
   const auto same = [](float x, float y) {
-    return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y);
+    return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y) ||
+           (std::isnan(x) && std::isnan(y));
   };
   return a.ints == b.ints &&
          std::equal(a.floats.begin(), a.floats.end(), b.floats.begin(), b.floats.end(), same);
@@ -60,8 +64,12 @@ class OpTest : public ::testing::Test {
 
   template <class Case>
   std::vector<const KernelSpec*> kernels_for(const Case& c) {
+    return kernels_for(c, device());
+  }
+  template <class Case>
+  static std::vector<const KernelSpec*> kernels_for(const Case& c, backend::Device& device) {
     std::vector<const KernelSpec*> out;
-    for (const KernelSpec* spec : device().kernels().admitted()) {
+    for (const KernelSpec* spec : device.kernels().admitted()) {
       if (spec->op != Case::Args::kOp) continue;
       if (spec->weight_type && spec->weight_type != c.weight_type()) continue;
       out.push_back(spec);
@@ -103,6 +111,26 @@ class OpTest : public ::testing::Test {
       EXPECT_TRUE(same_bits(*agreed, whole));
     }
     EXPECT_EQ(references, 1);
+    expect_same_on_devices(c, *agreed);
+  }
+
+  // Every row that the devices of --device= have for the case, cut in the same ways.
+  template <class Case>
+  void expect_same_on_devices(const Case& c, const Outputs& agreed) {
+    for (backend::Device* device : test::devices()) {
+      // Devices are compiled for some weight types only.
+      const auto type = c.weight_type();
+      if (type && device->kernels().find(backend::OpId::kMatmul, *type) == nullptr) continue;
+      const auto kernels = kernels_for(c, *device);
+      EXPECT_FALSE(kernels.empty()) << device->caps().id;
+      for (const KernelSpec* spec : kernels) {
+        SCOPED_TRACE(testing::Message() << device->caps().id << " " << spec->name);
+        for (const auto& calls : ways_to_cut(c.rows())) {
+          EXPECT_TRUE(same_bits(agreed, c.run(*spec, *device, calls)))
+              << "first call of " << calls.front() << " rows";
+        }
+      }
+    }
   }
 
   // Every float within the bound that its formula derives.
@@ -149,9 +177,42 @@ class OpTest : public ::testing::Test {
   std::vector<std::unique_ptr<backend::Device>> devices_;
 };
 
-inline void launch(const KernelSpec& spec, backend::Device& device, const void* args) {
-  const Status status = spec.launch(device.stream(), args);
-  ASSERT_TRUE(status.ok()) << status.message();
+// Where the op can read its start from memory: the same call done so, as a recorded one is, with the
+// largest start that the operands of the call have room for.
+template <class Args>
+ops::OpOutputs with_start_in_memory(const KernelSpec& spec, backend::Device& device, Args args) {
+  const int64_t start = args.start;
+  args.start_at = &start;
+  if constexpr (requires { args.cache; }) {
+    args.start = args.cache.capacity - args.rows;
+  } else if (args.ratio > 0) {
+    const int64_t end = args.start + args.rows;
+    args.start = end / args.ratio * args.ratio + args.ratio - 1 - args.rows;
+    args.start = std::max(args.start, start);
+  } else {
+    args.start += 1000;
+  }
+  const auto got = ops::capture(args).run(device, spec);
+  EXPECT_TRUE(got.ok()) << got.status().message();
+  return got.ok() ? *got : ops::OpOutputs{};
+}
+
+// Operands lie on the host; devices with memory of their own work on copies.
+template <class Args>
+void launch(const KernelSpec& spec, backend::Device& device, const Args* args) {
+  if constexpr (requires { args->start_at; }) {
+    // Recorded calls have few rows. Cases that are cut into single rows have very many calls.
+    if (!device.shares_host_memory() && args->rows <= 8 && (args->start + args->rows) % 8 == 1) {
+      Args plain = *args;
+      if constexpr (requires { plain.total; }) plain.total = plain.start + plain.rows;
+      const auto want = ops::capture(plain).run(device, spec);
+      ASSERT_TRUE(want.ok()) << want.status().message();
+      EXPECT_TRUE(with_start_in_memory(spec, device, plain) == *want)
+          << device.caps().id << " " << spec.name << " with its start in memory";
+    }
+  }
+  const Status status = ops::run_in_place(device, spec, *args);
+  ASSERT_TRUE(status.ok()) << device.caps().id << " " << spec.name << ": " << status.message();
 }
 
 }  // namespace strata::ops_test

@@ -41,17 +41,36 @@ struct BF16Row {
   }
 };
 
+// Cached values as int8 codes with a scale for every 32.
+struct I8Row {
+  const int8_t* p;
+  const float* scale;
+  float at(int64_t i) const { return scale[i / quant::kGroupElems] * static_cast<float>(p[i]); }
+};
+
+#if STRATA_TIER_WIDTH
+#include "backend/cpu/contract/rows_x86.inl"
+#elif STRATA_TIER_NEON
+#include "backend/cpu/contract/rows_neon.inl"
+#else
+template <class Row>
+inline FVec load_row(const Row& w, int64_t i) {
+  return f_each([&](int l) { return w.at(i + l); });
+}
+#endif
+
 // Adds w[i] * x[i] for i in [begin, end), a whole number of lane rounds, to the lanes of kWeights
-// weight rows by kInputs activation rows.
-template <int kWeights, int kInputs, class Row>
+// weight rows by kInputs activation rows. kFirst: the lanes start at zero.
+template <bool kFirst, int kWeights, int kInputs, class Row>
 inline void add_lanes(const Row* w, const float* const* x, int64_t begin, int64_t end,
                       float (*lanes)[kInputs][kLanes]) {
-#if STRATA_TIER_WIDTH
   constexpr int kParts = kLanes / kVec;
   FVec acc[kWeights][kInputs][kParts];
   for (int n = 0; n < kWeights; ++n) {
     for (int r = 0; r < kInputs; ++r) {
-      for (int v = 0; v < kParts; ++v) acc[n][r][v] = f_load(lanes[n][r] + v * kVec);
+      for (int v = 0; v < kParts; ++v) {
+        acc[n][r][v] = kFirst ? f_zero() : f_load(lanes[n][r] + v * kVec);
+      }
     }
   }
   for (int64_t i = begin; i < end; i += kLanes) {
@@ -69,32 +88,50 @@ inline void add_lanes(const Row* w, const float* const* x, int64_t begin, int64_
       for (int v = 0; v < kParts; ++v) f_store(lanes[n][r] + v * kVec, acc[n][r][v]);
     }
   }
-#else
-  for (int n = 0; n < kWeights; ++n) {
-    for (int r = 0; r < kInputs; ++r) {
-      for (int64_t i = begin; i < end; i += kLanes) {
-        for (int l = 0; l < kLanes; ++l) {
-          lanes[n][r][l] = numeric::fma(w[n].at(i + l), x[r][i + l], lanes[n][r][l]);
-        }
-      }
-    }
-  }
-#endif
 }
 
-// Adds the elements after the last whole round and folds the lanes.
+// Adds the elements after the last whole round to the lanes.
 template <class Row>
-inline float finish_lanes(const Row& w, const float* x, int64_t count, float* lane) {
+inline void add_rest(const Row& w, const float* x, int64_t count, float* lane) {
   const int64_t i = count / kLanes * kLanes;
   for (int l = 0; i + l < count; ++l) lane[l] = numeric::fma(w.at(i + l), x[i + l], lane[l]);
-  return fold_lanes(lane);
+}
+
+// out[n] = the folded lanes at lanes + n * stride.
+inline void fold_many(float* lanes, int64_t stride, int64_t count, float* out) {
+#if STRATA_TIER_WIDTH == 512
+  if (count == kLanes) {
+    // Folding two rows leaves both side by side in one vector, so sixteen take fifteen additions.
+    FVec v[kLanes];
+    for (int n = 0; n < 16; ++n) v[n] = f_load(lanes + n * stride);
+    for (int n = 0; n < 8; ++n) {  // row n, then row n + 8: lanes 0..7 of each
+      v[n] = f_add(_mm512_shuffle_f32x4(v[n], v[n + 8], 0x44),
+                   _mm512_shuffle_f32x4(v[n], v[n + 8], 0xEE));
+    }
+    for (int n = 0; n < 4; ++n) {  // rows n, n + 8, n + 4, n + 12: lanes 0..3 of each
+      v[n] = f_add(_mm512_shuffle_f32x4(v[n], v[n + 4], 0x88),
+                   _mm512_shuffle_f32x4(v[n], v[n + 4], 0xDD));
+    }
+    for (int n = 0; n < 2; ++n) {  // within each 128 bits two lanes of a row, then of the row + 2
+      v[n] = f_add(_mm512_shuffle_ps(v[n], v[n + 2], 0x44), _mm512_shuffle_ps(v[n], v[n + 2], 0xEE));
+    }
+    // Within 128 bits: row + 0, + 2, + 1, + 3.
+    const FVec folded =
+        f_add(_mm512_shuffle_ps(v[0], v[1], 0x88), _mm512_shuffle_ps(v[0], v[1], 0xDD));
+    const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+    f_store(out, _mm512_permutexvar_ps(order, folded));
+    return;
+  }
+#endif
+  for (int64_t n = 0; n < count; ++n) out[n] = fold_lanes(lanes + n * stride);
 }
 
 inline float dot_f32(const float* a, const float* b, int64_t count) {
   const F32Row row{a};
-  alignas(64) float lanes[1][1][kLanes] = {};
-  add_lanes<1, 1>(&row, &b, 0, count / kLanes * kLanes, lanes);
-  return finish_lanes(row, b, count, lanes[0][0]);
+  alignas(64) float lanes[1][1][kLanes];
+  add_lanes<true, 1, 1>(&row, &b, 0, count / kLanes * kLanes, lanes);
+  add_rest(row, b, count, lanes[0][0]);
+  return fold_lanes(lanes[0][0]);
 }
 
 inline float sum_squares(const float* x, int64_t count) { return dot_f32(x, x, count); }

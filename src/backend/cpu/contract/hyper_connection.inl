@@ -13,11 +13,11 @@ inline Status hc_read(CpuStream& stream, const HcReadArgs& a) {
     for (int j = 0; j < a.width; ++j) out[j] = in[j] * factor * g[j];
   });
 
-  product(stream, a.down, activations_for(stream, a.down, normed, a.rows), a.rows, low, a.rank);
+  product(stream, a.down, activations_for(stream, a.down, normed, a.rows), a.rows, low);
   for (int64_t i = 0; i < static_cast<int64_t>(a.rows) * a.rank; ++i) {
     low[i] = numeric::silu(low[i] / streams);
   }
-  product(stream, a.up, activations_for(stream, a.up, low, a.rows), a.rows, gates, wide);
+  product(stream, a.up, activations_for(stream, a.up, low, a.rows), a.rows, gates);
   stream.pool().parallel_for(a.rows, [&](int64_t r, int) {
     float* x = a.x + r * a.width;
     for (int j = 0; j < a.width; ++j) x[j] = 0.0f;
@@ -31,7 +31,7 @@ inline Status hc_read(CpuStream& stream, const HcReadArgs& a) {
 
   if (a.inject.present()) {
     product(stream, a.inject, activations_for(stream, a.inject, normed, a.rows), a.rows,
-            a.inject_weight, a.streams);
+            a.inject_weight);
     for (int64_t i = 0; i < static_cast<int64_t>(a.rows) * a.streams; ++i) {
       a.inject_weight[i] = 2.0f * numeric::sigmoid(a.inject_weight[i] / streams);
     }

@@ -1,5 +1,5 @@
-// Int8 products without vector instructions; the compiler vectorises the inner loops for the
-// baseline it has.
+// Int8 products of the scalar tier. Each weight row is unpacked once and meets every
+// activation row.
 
 constexpr int64_t kFewRows = 0;
 
@@ -47,9 +47,6 @@ inline float ordered_dot(const IntGroup* w, const ActivationSegment* x, int64_t 
 template <class Type>
 void multiply_many(const uint8_t* rows, size_t row_bytes, int64_t k, float factor, int64_t begin,
                    int64_t end, const RowSet& set, float* y, int64_t y_stride, std::byte* scratch) {
-  constexpr TermForm kForm = std::is_same_v<Type, quant::NVFP4> ? TermForm::kWide
-                             : Type::kHasMin                    ? TermForm::kMin
-                                                                : TermForm::kPlain;
   constexpr int kGroups = Type::kElems / quant::kGroupElems;
   auto* w = reinterpret_cast<IntGroup*>(scratch);
   const int64_t groups = k / quant::kGroupElems;
@@ -60,7 +57,7 @@ void multiply_many(const uint8_t* rows, size_t row_bytes, int64_t k, float facto
     }
     for (int64_t i = 0; i < set.count; ++i) {
       y[set.out(i) * y_stride + n] =
-          ordered_dot<kForm>(w, set.x + set.in(i) * segments_of(k), groups) * factor;
+          ordered_dot<kFormOf<Type>>(w, set.x + set.in(i) * segments_of(k), groups) * factor;
     }
   }
 }

@@ -12,12 +12,64 @@ struct Terms {
   float* minimum_factor;
 };
 
-constexpr int kFoldRows = 8;  // weight rows whose ordered sums run side by side
+inline float max_lane(__m256 v) {
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+inline int32_t sum_lanes(__m128i v) {
+  v = _mm_add_epi32(v, _mm_unpackhi_epi64(v, v));
+  return _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32(v, 0x55)));
+}
 
-template <class Type>
-inline constexpr TermForm kFormOf = std::is_same_v<Type, quant::NVFP4> ? TermForm::kWide
-                                    : Type::kHasMin                    ? TermForm::kMin
-                                                                       : TermForm::kPlain;
+inline void quantise_group(const float* x, ActivationSegment& out, int g) {
+  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+  __m256 v[4], amax = _mm256_setzero_ps(), poison = _mm256_setzero_ps();
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm256_loadu_ps(x + 8 * i);
+    amax = _mm256_max_ps(_mm256_and_ps(v[i], magnitude), amax);  // keeps amax where v is NaN
+    // NaN when any value is not finite: int8 codes could not carry it on.
+    poison = _mm256_or_ps(poison, _mm256_mul_ps(v[i], _mm256_setzero_ps()));
+  }
+  float scale = max_lane(amax) / 127.0f;
+  if (_mm256_movemask_ps(_mm256_cmp_ps(poison, poison, _CMP_UNORD_Q)) != 0) scale = NAN;
+  // A scale that underflowed to zero stands for values too small to matter.
+  const __m256 divisor = _mm256_set1_ps(scale > 0.0f ? scale : 1.0f);
+  const __m256 low = _mm256_set1_ps(-127.0f), high = _mm256_set1_ps(127.0f);
+  __m256i codes[4];
+  for (int i = 0; i < 4; ++i) {
+    // The default rounding mode is to nearest even. NaN becomes a code that its scale covers.
+    const __m256 rounded = _mm256_round_ps(_mm256_div_ps(v[i], divisor),
+                                           _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    codes[i] = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(rounded, low), high));
+  }
+  const __m128i low_sum =
+      _mm_add_epi32(_mm_add_epi32(_mm256_castsi256_si128(codes[0]), _mm256_castsi256_si128(codes[1])),
+                    _mm_add_epi32(_mm256_extracti128_si256(codes[0], 1),
+                                  _mm256_extracti128_si256(codes[1], 1)));
+  const __m128i high_sum =
+      _mm_add_epi32(_mm_add_epi32(_mm256_castsi256_si128(codes[2]), _mm256_castsi256_si128(codes[3])),
+                    _mm_add_epi32(_mm256_extracti128_si256(codes[2], 1),
+                                  _mm256_extracti128_si256(codes[3], 1)));
+  // Packing works within lanes of 16 bytes, which leaves words 0, 2, 4, 6, 1, 3, 5, 7.
+  const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(codes[0], codes[1]),
+                                            _mm256_packs_epi32(codes[2], codes[3]));
+  const __m256i q =
+      _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  const __m256i turn = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  store32(out.q + g * quant::kGroupElems, q);
+  store32(out.turned + g * quant::kGroupElems, _mm256_shuffle_epi8(q, turn));
+  out.scale[g] = scale;
+  const int32_t sums[2] = {sum_lanes(low_sum), sum_lanes(high_sum)};
+  for (int half = 0; half < 2; ++half) {
+    out.sum[half][g] = sums[half];
+    out.bias[half][g] = -128 * sums[half];
+  }
+  out.group_bias[g] = -128 * (sums[0] + sums[1]);
+}
+
+constexpr int kFoldRows = 8;  // weight rows whose ordered sums run side by side
 
 template <class Type>
 inline void unpack_segment(const uint8_t* block, int groups, WeightSegment& out) {
@@ -32,12 +84,6 @@ inline void unpack_segment(const uint8_t* block, int groups, WeightSegment& out)
     unpack_generic<Type>(block, groups, out);
   }
 }
-
-// Types whose sub-scales are all 1: the halves need not be told apart.
-template <class Type>
-inline constexpr bool kUnitScale =
-    std::is_same_v<Type, quant::Q8_0> || std::is_same_v<Type, quant::Q4_0> ||
-    std::is_same_v<Type, quant::IQ4_NL> || std::is_same_v<Type, quant::Q2_0>;
 
 // Half sums of the products of one segment; groups beyond the row's end give 0.
 inline void segment_dots(const WeightSegment& w, const ActivationSegment& x, __m256i& low,
@@ -140,9 +186,10 @@ inline __m256 ordered_sum(const Terms& terms, int64_t stride, int64_t groups) {
   return total;
 }
 
-// Asks for kBytes bytes; addresses past the end of a mapping are harmless.
+// Asks for kBytes bytes; addresses past the end of a mapping are harmless. Always inlined: GCC 12
+// takes a function that only prefetches for one without effect and drops its calls.
 template <int64_t kBytes>
-inline void prefetch(const uint8_t* p) {
+[[gnu::always_inline]] inline void prefetch(const uint8_t* p) {
 #pragma GCC unroll 8
   for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(p + at);
 }
@@ -259,8 +306,12 @@ void pack_tile(const uint8_t* rows, size_t row_bytes, int64_t k, int64_t n, int6
       }
       for (int word = 0; word < 8 * here; word += 8) pack_words(w, word, out[s], lane);
       pack_floats(w->d, out[s].d, lane);
-      pack_floats(w->scale[0], out[s].scale[0], lane);
-      pack_floats(w->scale[1], out[s].scale[1], lane);
+      if constexpr (scaling_of<Type>() != Scaling::kNone) {
+        pack_floats(w->scale[0], out[s].scale[0], lane);
+      }
+      if constexpr (scaling_of<Type>() == Scaling::kByHalf) {
+        pack_floats(w->scale[1], out[s].scale[1], lane);
+      }
       if constexpr (Type::kHasMin) {
         pack_floats(w->dmin, out[s].dmin, lane);
         pack_floats(w->min[0], out[s].min[0], lane);
@@ -270,83 +321,129 @@ void pack_tile(const uint8_t* rows, size_t row_bytes, int64_t k, int64_t n, int6
   }
 }
 
-// Adds the terms of one group for kRows activation rows to their segment sums.
-template <TermForm kForm, int kRows>
-inline void tile_group(const PackedSegment& w, const ActivationSegment* const* x, int g,
-                       FVec* segment) {
-  FVec half_sum[2][kRows];
-  for (int half = 0; half < 2; ++half) {
-    IVec acc[kRows];
+// Adds to acc the products of words [at, at + 4) of a group's codes with its activations at x[r].
+template <int kRows, class Codes>
+[[gnu::always_inline]] inline void add_words(const Codes& codes, int at, const int8_t* const* x, IVec* acc) {
+#pragma GCC unroll 4
+  for (int word = at; word < at + 4; ++word) {
+    const IVec w = codes(word);
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      acc[r] = i_set(kOffset ? -128 * x[r]->sum[half][g] : 0);
+      int32_t four;
+      std::memcpy(&four, x[r] + 4 * word, 4);
+      acc[r] = dot4(acc[r], w, i_set(four));
     }
-    for (int word = 0; word < 4; ++word) {
-      const int at = 8 * g + 4 * half + word;
-      const IVec codes = i_load(w.q[at]);
-      for (int r = 0; r < kRows; ++r) {
-        int32_t four;
-        std::memcpy(&four, x[r]->q + 4 * at, 4);
-        acc[r] = dot4(acc[r], codes, i_set(four));
-      }
-    }
-    for (int r = 0; r < kRows; ++r) half_sum[half][r] = f_from(acc[r]);
   }
-  const FVec d = f_load(w.d[g]);
-  const FVec scale_low = f_load(w.scale[0][g]);
-  const FVec scale_high = f_load(w.scale[1][g]);
+}
+
+// Adds the terms of group `g` of kVec weight rows, for kRows activation rows, to their segment sums.
+// `codes(word)` gives one of the group's eight words of each weight row, in the order of the
+// segment's activations at q; `fields` has d, scale, dmin and min as vectors across the rows.
+template <TermForm kForm, Scaling kScaling, int kRows, class Codes, class Fields>
+[[gnu::always_inline]] inline void add_group(const Codes& codes, const Fields& fields,
+                                             const ActivationSegment* const* x,
+                                             const int8_t* const* segment_q, int g,
+                                             FVec* segment) {
+  const int8_t* q[kRows];
+  for (int r = 0; r < kRows; ++r) q[r] = segment_q[r] + g * quant::kGroupElems;
+  FVec half_sum[2][kRows];
+  if constexpr (kScaling == Scaling::kByHalf) {
+    for (int half = 0; half < 2; ++half) {
+      IVec acc[kRows];
+      for (int r = 0; r < kRows; ++r) acc[r] = i_set(kOffset ? x[r]->bias[half][g] : 0);
+      add_words<kRows>(codes, 4 * half, q, acc);
+      for (int r = 0; r < kRows; ++r) half_sum[half][r] = f_from(acc[r]);
+    }
+  } else {
+    IVec acc[kRows];
+    for (int r = 0; r < kRows; ++r) acc[r] = i_set(kOffset ? x[r]->group_bias[g] : 0);
+    if constexpr (kRows <= 2) {  // two chains of sums hide the latency that few rows leave open
+      IVec other[kRows];
+      for (int r = 0; r < kRows; ++r) other[r] = i_set(0);
+      add_words<kRows>(codes, 0, q, acc);
+      add_words<kRows>(codes, 4, q, other);
+      for (int r = 0; r < kRows; ++r) acc[r] = i_add(acc[r], other[r]);
+    } else {
+      add_words<kRows>(codes, 0, q, acc);
+      add_words<kRows>(codes, 4, q, acc);
+    }
+    for (int r = 0; r < kRows; ++r) half_sum[0][r] = f_from(acc[r]);
+  }
+  const FVec d = fields.d(g);
   for (int r = 0; r < kRows; ++r) {
     const FVec x_scale = f_set(x[r]->scale[g]);
     if constexpr (kForm == TermForm::kWide) {
-      segment[r] = f_fma(f_mul(f_mul(d, scale_low), x_scale), half_sum[0][r], segment[r]);
-      segment[r] = f_fma(f_mul(f_mul(d, scale_high), x_scale), half_sum[1][r], segment[r]);
+      segment[r] = f_fma(f_mul(f_mul(d, fields.scale(0, g)), x_scale), half_sum[0][r], segment[r]);
+      segment[r] = f_fma(f_mul(f_mul(d, fields.scale(1, g)), x_scale), half_sum[1][r], segment[r]);
     } else {
-      const FVec product = f_fma(scale_high, half_sum[1][r], f_mul(scale_low, half_sum[0][r]));
+      FVec product = half_sum[0][r];
+      if constexpr (kScaling != Scaling::kNone) product = f_mul(fields.scale(0, g), product);
+      if constexpr (kScaling == Scaling::kByHalf) {
+        product = f_fma(fields.scale(1, g), half_sum[1][r], product);
+      }
       segment[r] = f_fma(f_mul(d, x_scale), product, segment[r]);
       if constexpr (kForm == TermForm::kMin) {
         const FVec minimum =
-            f_fma(f_load(w.min[1][g]), f_set(static_cast<float>(x[r]->sum[1][g])),
-                  f_mul(f_load(w.min[0][g]), f_set(static_cast<float>(x[r]->sum[0][g]))));
-        segment[r] = f_nfma(f_mul(f_load(w.dmin[g]), x_scale), minimum, segment[r]);
+            f_fma(fields.min(1, g), f_set(static_cast<float>(x[r]->sum[1][g])),
+                  f_mul(fields.min(0, g), f_set(static_cast<float>(x[r]->sum[0][g]))));
+        segment[r] = f_nfma(f_mul(fields.dmin(g), x_scale), minimum, segment[r]);
       }
     }
   }
 }
 
-template <TermForm kForm, int kRows>
-inline void tile_rows(const PackedSegment* w, int64_t k, const RowSet& set, int64_t first,
-                      float factor, float* y, int64_t y_stride, int64_t n, int64_t lanes) {
+struct PackedFields {
+  const PackedSegment& w;
+  FVec d(int g) const { return f_load(w.d[g]); }
+  FVec scale(int half, int g) const { return f_load(w.scale[half][g]); }
+  FVec dmin(int g) const { return f_load(w.dmin[g]); }
+  FVec min(int half, int g) const { return f_load(w.min[half][g]); }
+};
+
+// Stores the products of kVec weight rows, of which `lanes` exist, with one activation row.
+inline void store_products(FVec total, float factor, float* out, int64_t lanes) {
+  const FVec value = f_mul(total, f_set(factor));
+  if (lanes == kVec) {
+    f_store(out, value);
+  } else {
+    alignas(64) float all[kVec];
+    f_store(all, value);
+    std::memcpy(out, all, static_cast<size_t>(lanes) * sizeof(float));
+  }
+}
+
+// kTurned: codes are packed in the order of ActivationSegment::turned.
+template <TermForm kForm, Scaling kScaling, bool kTurned, int kRows>
+void tile_rows(const PackedSegment* w, int64_t k, const RowSet& set, int64_t first, float factor,
+               float* y, int64_t y_stride, int64_t n, int64_t lanes) {
   const int64_t segments = segments_of(k);
   const int64_t groups = k / quant::kGroupElems;
   FVec total[kRows];
   for (int r = 0; r < kRows; ++r) total[r] = f_zero();
   for (int64_t s = 0; s < segments; ++s) {
     const ActivationSegment* x[kRows];
+    const int8_t* q[kRows];
     FVec segment[kRows];
     for (int r = 0; r < kRows; ++r) {
       x[r] = set.x + set.in(first + r) * segments + s;
+      q[r] = kTurned ? x[r]->turned : x[r]->q;
       segment[r] = f_zero();
     }
     const auto here =
         static_cast<int>(std::min<int64_t>(kSegmentGroups, groups - s * kSegmentGroups));
-    for (int g = 0; g < here; ++g) tile_group<kForm, kRows>(w[s], x, g, segment);
+    for (int g = 0; g < here; ++g) {
+      const auto codes = [&](int word) { return i_load(w[s].q[8 * g + word]); };
+      add_group<kForm, kScaling, kRows>(codes, PackedFields{w[s]}, x, q, g, segment);
+    }
     for (int r = 0; r < kRows; ++r) total[r] = f_add(total[r], segment[r]);
   }
-  const FVec scale = f_set(factor);
   for (int r = 0; r < kRows; ++r) {
-    float* out = y + set.out(first + r) * y_stride + n;
-    const FVec value = f_mul(total[r], scale);
-    if (lanes == kVec) {
-      f_store(out, value);
-    } else {
-      alignas(64) float all[kVec];
-      f_store(all, value);
-      std::memcpy(out, all, static_cast<size_t>(lanes) * sizeof(float));
-    }
+    store_products(total[r], factor, y + set.out(first + r) * y_stride + n, lanes);
   }
 }
 
 #if STRATA_TIER_WIDTH == 512
-constexpr int kTileRows = 6;  // activation rows met at once, as registers allow
+constexpr int kTileRows = 8;  // activation rows met at once, as registers allow
 #else
 constexpr int kTileRows = 3;
 #endif
@@ -357,31 +454,38 @@ inline size_t many_scratch_bytes(int64_t k) {
          static_cast<size_t>(kPanelTiles * segments_of(k)) * sizeof(PackedSegment);
 }
 
-template <class Type>
-void multiply_many(const uint8_t* rows, size_t row_bytes, int64_t k, float factor, int64_t begin,
-                   int64_t end, const RowSet& set, float* y, int64_t y_stride, std::byte* scratch) {
-  constexpr TermForm kForm = kFormOf<Type>;
+// `pack(n, count, out)` packs the tile of `count` weight rows from n on.
+template <TermForm kForm, Scaling kScaling, bool kTurned, class Pack>
+inline void multiply_packed(const Pack& pack, int64_t k, float factor, int64_t begin, int64_t end,
+                            const RowSet& set, float* y, int64_t y_stride, PackedSegment* packed) {
   const int64_t segments = segments_of(k);
-  auto* w = reinterpret_cast<WeightSegment*>(scratch);
-  auto* packed = reinterpret_cast<PackedSegment*>(scratch + 8 * sizeof(WeightSegment));
-  // A short last segment leaves the rest of its room unwritten; it is copied along, never used.
-  if (k % kSegment != 0) std::memset(w, 0, 8 * sizeof(WeightSegment));
   for (int64_t panel = begin; panel < end; panel += kPanelTiles * kVec) {
     const int64_t panel_end = std::min(end, panel + kPanelTiles * kVec);
     for (int64_t n = panel; n < panel_end; n += kVec) {
-      pack_tile<Type>(rows, row_bytes, k, n, std::min<int64_t>(kVec, panel_end - n), w,
-                      packed + (n - panel) / kVec * segments);
+      pack(n, std::min<int64_t>(kVec, panel_end - n), packed + (n - panel) / kVec * segments);
     }
     int64_t first = 0;
-    const auto meet = [&](auto count) {
+    for_row_blocks<kTileRows>(set.count, [&](auto count) {
       for (int64_t n = panel; n < panel_end; n += kVec) {
-        tile_rows<kForm, count()>(packed + (n - panel) / kVec * segments, k, set, first, factor, y,
-                                  y_stride, n, std::min<int64_t>(kVec, panel_end - n));
+        tile_rows<kForm, kScaling, kTurned, count()>(
+            packed + (n - panel) / kVec * segments, k, set, first, factor, y, y_stride, n,
+            std::min<int64_t>(kVec, panel_end - n));
       }
       first += count();
-    };
-    while (set.count - first >= kTileRows) meet(std::integral_constant<int, kTileRows>{});
-    while (set.count - first >= 2) meet(std::integral_constant<int, 2>{});
-    while (set.count - first >= 1) meet(std::integral_constant<int, 1>{});
+    });
   }
+}
+
+template <class Type>
+void multiply_many(const uint8_t* rows, size_t row_bytes, int64_t k, float factor, int64_t begin,
+                   int64_t end, const RowSet& set, float* y, int64_t y_stride, std::byte* scratch) {
+  auto* w = reinterpret_cast<WeightSegment*>(scratch);
+  // A short last segment leaves the rest of its room unwritten; it is copied along, never used.
+  if (k % kSegment != 0) std::memset(w, 0, 8 * sizeof(WeightSegment));
+  multiply_packed<kFormOf<Type>, scaling_of<Type>(), false>(
+      [&](int64_t n, int64_t count, PackedSegment* out) {
+        pack_tile<Type>(rows, row_bytes, k, n, count, w, out);
+      },
+      k, factor, begin, end, set, y, y_stride,
+      reinterpret_cast<PackedSegment*>(scratch + 8 * sizeof(WeightSegment)));
 }

@@ -4,23 +4,36 @@ namespace {
 
 #if STRATA_TIER_WIDTH
 #include "backend/cpu/contract/vec_x86.inl"
+#elif STRATA_TIER_NEON
+#include "backend/cpu/contract/vec_neon.inl"
+#else
+#include "backend/cpu/contract/vec_scalar.inl"
 #endif
 #include "backend/cpu/contract/dot.inl"
 #include "backend/cpu/contract/segment.inl"
 #if STRATA_TIER_WIDTH
 #include "backend/cpu/contract/unpack_x86.inl"
-#include "backend/cpu/contract/rows_x86.inl"
 #include "backend/cpu/contract/int8_x86.inl"
+#if STRATA_TIER_VBMI
+#include "backend/cpu/contract/sixteen_x86.inl"
+#endif
+#elif STRATA_TIER_NEON
+#include "backend/cpu/contract/unpack_neon.inl"
+#include "backend/cpu/contract/int8_neon.inl"
 #else
 #include "backend/cpu/contract/int8_scalar.inl"
 #endif
 #include "backend/cpu/contract/elementwise.inl"
+#include "backend/cpu/contract/float_product.inl"
 #include "backend/cpu/contract/matmul.inl"
 #include "backend/cpu/contract/hyper_connection.inl"
+#include "backend/cpu/contract/convolve.inl"
 #include "backend/cpu/contract/gdn.inl"
 #include "backend/cpu/contract/qsa.inl"
+#include "backend/cpu/contract/attention.inl"
 #include "backend/cpu/contract/moe.inl"
 #include "backend/cpu/contract/ple.inl"
+#include "backend/cpu/contract/top_k.inl"
 
 template <class Args, Status (*kRun)(CpuStream&, const Args&)>
 Status launch(Stream& stream, const void* args) {
@@ -48,6 +61,7 @@ constexpr KernelSpec kRows[] = {
     row<SwiGluArgs, swiglu>("swiglu/" STRATA_TIER_NAME),
     row<SharedExpertAddArgs, shared_expert_add>("shared_expert_add/" STRATA_TIER_NAME),
     row<PleInjectArgs, ple_inject>("ple_inject/" STRATA_TIER_NAME),
+    row<TopKLogitsArgs, top_k_logits>("top_k_logits/" STRATA_TIER_NAME),
 };
 
 }  // namespace

@@ -10,7 +10,9 @@
 #define STRATA_TIER avx2
 #define STRATA_TIER_NAME "avx2"
 #define STRATA_TIER_WIDTH 256
+#define STRATA_TIER_NEON 0
 #define STRATA_TIER_VNNI 0
+#define STRATA_TIER_VBMI 0
 #define STRATA_TIER_NEEDS (kCpuAvx2)
 #define STRATA_TIER_RANK 20
 #include "backend/cpu/contract/kernels.inl"

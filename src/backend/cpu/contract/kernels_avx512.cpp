@@ -10,7 +10,9 @@
 #define STRATA_TIER avx512
 #define STRATA_TIER_NAME "avx512"
 #define STRATA_TIER_WIDTH 512
+#define STRATA_TIER_NEON 0
 #define STRATA_TIER_VNNI 0
+#define STRATA_TIER_VBMI 0
 #define STRATA_TIER_NEEDS (kCpuAvx2 | kCpuAvx512)
 #define STRATA_TIER_RANK 30
 #include "backend/cpu/contract/kernels.inl"

@@ -10,7 +10,9 @@
 #define STRATA_TIER avxvnni
 #define STRATA_TIER_NAME "avxvnni"
 #define STRATA_TIER_WIDTH 256
+#define STRATA_TIER_NEON 0
 #define STRATA_TIER_VNNI 1
+#define STRATA_TIER_VBMI 0
 #define STRATA_TIER_NEEDS (kCpuAvx2 | kCpuAvxVnni)
 #define STRATA_TIER_RANK 25
 #include "backend/cpu/contract/kernels.inl"

@@ -30,83 +30,25 @@ inline Activations activations_for(CpuStream& stream, const WeightRef& w, const 
   return out;
 }
 
-// Shape of the float products: weight rows by activation rows held in registers at once.
-#if STRATA_TIER_WIDTH == 512
-constexpr int kFloatWeights = 4;
-constexpr int kFloatInputs = 6;
-#else
-constexpr int kFloatWeights = 2;
-constexpr int kFloatInputs = 3;
-#endif
-// K is taken in blocks so that the activation rows of a block stay in the L1 cache; one or two rows
-// stay there anyway, and then whole weight rows are read, as memory likes it.
-constexpr int64_t float_block(int inputs, int64_t k) { return inputs <= 2 ? k : 1024; }
 constexpr int64_t kRowsPerTask = 64;   // weight rows per task at most: whole tiles
 
 inline size_t multiply_scratch_bytes(int64_t k) {
-  const size_t lanes = sizeof(float) * kRowsPerTask * kFloatInputs * kLanes;
-  return std::max({few_scratch_bytes(k), many_scratch_bytes(k), lanes});
+  return std::max({few_scratch_bytes(k), many_scratch_bytes(k), kFloatScratchBytes});
 }
 
-// The lanes of weight rows [begin, begin + count) against kInputs activation rows.
-template <int kInputs, class Row, class RowAt>
-inline void multiply_float_rows(const RowAt& row_at, int64_t k, float factor, int64_t begin,
-                                int64_t end, const float* const* x, float* const* y,
-                                float* scratch) {
-  auto* lanes = reinterpret_cast<float(*)[kInputs][kLanes]>(scratch);
-  std::memset(scratch, 0, sizeof(float) * static_cast<size_t>((end - begin) * kInputs * kLanes));
-  const int64_t whole = k / kLanes * kLanes;
-  const int64_t block = std::max<int64_t>(kLanes, float_block(kInputs, whole));
-  for (int64_t from = 0; from < whole; from += block) {
-    const int64_t to = std::min(whole, from + block);
-    int64_t n = begin;
-    for (; n + kFloatWeights <= end; n += kFloatWeights) {
-      Row w[kFloatWeights];
-      for (int i = 0; i < kFloatWeights; ++i) w[i] = row_at(n + i);
-      add_lanes<kFloatWeights, kInputs>(w, x, from, to, lanes + (n - begin));
-    }
-    for (; n < end; ++n) {
-      const Row w = row_at(n);
-      add_lanes<1, kInputs>(&w, x, from, to, lanes + (n - begin));
-    }
-  }
-  for (int64_t n = begin; n < end; ++n) {
-    const Row w = row_at(n);
-    for (int r = 0; r < kInputs; ++r) {
-      y[r][n] = finish_lanes(w, x[r], k, lanes[n - begin][r]) * factor;
-    }
-  }
-}
-
-template <class Row>
-inline void multiply_float(const uint8_t* rows, size_t row_bytes, int64_t k, float factor,
-                           int64_t begin, int64_t end, const float* x, const RowSet& set, float* y,
-                           int64_t y_stride, float* scratch) {
-  const auto row_at = [&](int64_t n) {
-    return Row{reinterpret_cast<decltype(Row::p)>(rows + static_cast<size_t>(n) * row_bytes)};
-  };
-  int64_t first = 0;
-  const auto meet = [&](auto count) {
-    const float* in[count()];
-    float* out[count()];
-    for (int r = 0; r < count(); ++r) {
-      in[r] = x + set.in(first + r) * k;
-      out[r] = y + set.out(first + r) * y_stride;
-    }
-    multiply_float_rows<count(), Row>(row_at, k, factor, begin, end, in, out, scratch);
-    first += count();
-  };
-  while (set.count - first >= kFloatInputs) meet(std::integral_constant<int, kFloatInputs>{});
-  while (set.count - first >= 2) meet(std::integral_constant<int, 2>{});
-  while (set.count - first >= 1) meet(std::integral_constant<int, 1>{});
+// Row `row` of an expert.
+inline const uint8_t* weight_row(const WeightRef& w, int64_t expert, int64_t row) {
+  return static_cast<const uint8_t*>(w.data) +
+         static_cast<size_t>(expert * w.n + row) * row_bytes(w.type, w.k);
 }
 
 // y[out, n] = w_expert[n] . x[in] for weight rows [begin, end) and the activation rows of `set`.
+// `next`: the weights that are read afterwards, where that is not row `end`.
 inline void multiply(const WeightRef& w, int64_t expert, int64_t begin, int64_t end,
-                     const Activations& x, RowSet set, float* y, int64_t y_stride, void* scratch) {
+                     const Activations& x, RowSet set, float* y, int64_t y_stride, void* scratch,
+                     [[maybe_unused]] const uint8_t* next = nullptr) {
   const size_t bytes = row_bytes(w.type, w.k);
-  const auto* rows =
-      static_cast<const uint8_t*>(w.data) + static_cast<size_t>(expert * w.n) * bytes;
+  const uint8_t* rows = weight_row(w, expert, 0);
   const float factor = w.scale == nullptr ? 1.0f : w.scale[w.scale_count > 1 ? expert : 0];
   set.x = x.int8;
   auto* lanes = static_cast<float*>(scratch);
@@ -114,6 +56,16 @@ inline void multiply(const WeightRef& w, int64_t expert, int64_t begin, int64_t 
     using Type = decltype(type);
     if constexpr (Type::kQuantised) {
       auto* memory = static_cast<std::byte*>(scratch);
+#if STRATA_TIER_VBMI
+      if constexpr (HasSixteen<Type>) {
+        if (set.count >= least_rows<Type>()) {
+          const uint8_t* after = next != nullptr ? next : weight_row(w, expert, end);
+          multiply_sixteen<Type>({rows, bytes, begin, end, after}, w.k, factor, set, y, y_stride,
+                                 memory);
+          return;
+        }
+      }
+#endif
       if (set.count <= kFewRows) {
         multiply_few<Type>(rows, bytes, w.k, factor, begin, end, set, y, y_stride, memory);
       } else {
@@ -135,20 +87,34 @@ inline int64_t rows_per_task(int64_t n, int workers) {
   return std::min(kRowsPerTask, std::max<int64_t>(16, even));
 }
 
-// y[r, n] = w[n] . x[r] for rows [0, rows) of the activations; y has `stride` floats per row.
-inline void product(CpuStream& stream, const WeightRef& w, const Activations& x, int64_t rows,
-                    float* y, int64_t stride) {
-  const int64_t per_task = rows_per_task(w.n, stream.pool().workers());
-  stream.reserve_scratch(multiply_scratch_bytes(w.k));
-  stream.pool().parallel_for((w.n + per_task - 1) / per_task, [&](int64_t task, int worker) {
+// p.y[r, n] = p.w[n] . x[r] for rows [0, rows) of the activations and every product p; all weights
+// have the same k.
+inline void multiply_all(CpuStream& stream, std::span<const Product> products, const Activations& x,
+                         int64_t rows) {
+  int64_t outputs = 0;
+  for (const Product& p : products) outputs += p.w.n;
+  const int64_t per_task = rows_per_task(outputs, stream.pool().workers());
+  const auto tasks_of = [per_task](const Product& p) { return (p.w.n + per_task - 1) / per_task; };
+  int64_t tasks = 0;
+  for (const Product& p : products) tasks += tasks_of(p);
+  const size_t bytes = multiply_scratch_bytes(products[0].w.k);
+  stream.reserve_scratch(bytes);
+  stream.pool().parallel_for(tasks, [&](int64_t task, int worker) {
+    const Product* p = products.data();
+    for (; task >= tasks_of(*p); ++p) task -= tasks_of(*p);
     const int64_t begin = task * per_task;
-    multiply(w, 0, begin, std::min(w.n, begin + per_task), x, {nullptr, nullptr, nullptr, rows}, y,
-             stride, stream.scratch(worker, multiply_scratch_bytes(w.k)));
+    multiply(p->w, 0, begin, std::min(p->w.n, begin + per_task), x,
+             {nullptr, nullptr, nullptr, rows}, p->y, p->w.n, stream.scratch(worker, bytes));
   });
 }
 
+inline void product(CpuStream& stream, const WeightRef& w, const Activations& x, int64_t rows,
+                    float* y) {
+  const Product one{w, y};
+  multiply_all(stream, {&one, 1}, x, rows);
+}
+
 inline Status matmul(CpuStream& stream, const MatmulArgs& a) {
-  const Activations x = activations_for(stream, a.w, a.x, a.rows);
-  product(stream, a.w, x, a.rows, a.y, a.w.n);
+  multiply_all(stream, a.products, activations_for(stream, a.products[0].w, a.x, a.rows), a.rows);
   return {};
 }

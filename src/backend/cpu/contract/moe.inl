@@ -1,6 +1,6 @@
 inline Status router(CpuStream& stream, const RouterArgs& a) {
   const int64_t experts = a.w.n;
-  product(stream, a.w, activations_for(stream, a.w, a.x, a.rows), a.rows, a.scratch, experts);
+  product(stream, a.w, activations_for(stream, a.w, a.x, a.rows), a.rows, a.scratch);
   stream.reserve_scratch(sizeof(int32_t) * static_cast<size_t>(experts));
   stream.pool().parallel_for(a.rows, [&](int64_t r, int worker) {
     float* p = a.scratch + r * experts;
@@ -66,22 +66,50 @@ struct ExpertGroups {
   }
 };
 
-// out[slot, n] = w_e[n] . x[row of the slot] for every slot of every busy expert; the activation row
-// is the slot's token, or the slot itself.
-inline void grouped_product(CpuStream& stream, const WeightRef& w, const ExpertGroups& groups,
-                            const Activations& x, bool by_token, float* out, int64_t stride) {
-  const int64_t per_task = rows_per_task(w.n, stream.pool().workers());
-  const int64_t tasks_per_expert = (w.n + per_task - 1) / per_task;
-  stream.reserve_scratch(multiply_scratch_bytes(w.k));
-  stream.pool().parallel_for(groups.busy_count * tasks_per_expert, [&](int64_t task, int worker) {
-    const int32_t expert = groups.busy[task / tasks_per_expert];
-    const int32_t first = groups.begin[expert];
+// One matrix per expert and where its products go: out[slot, n], `stride` floats per slot.
+struct GroupedProduct {
+  const WeightRef* w;
+  float* out;
+};
+
+// out[slot, n] = w_e[n] . x[row of the slot] for every slot of every busy expert and every product;
+// the activation row is the slot's token, or the slot itself. The products have the same k.
+inline void grouped_products(CpuStream& stream, std::span<const GroupedProduct> products,
+                             const ExpertGroups& groups, const Activations& x, bool by_token,
+                             int64_t stride) {
+  struct Task {
+    const GroupedProduct* product;
+    int32_t expert;
+    int64_t begin;
+  };
+  int64_t outputs = 0;
+  for (const GroupedProduct& p : products) outputs += p.w->n;
+  const int64_t per_task = rows_per_task(outputs, stream.pool().workers());
+  const auto tasks_of = [per_task](const GroupedProduct& p) {
+    return (p.w->n + per_task - 1) / per_task;
+  };
+  int64_t tasks_per_expert = 0;
+  for (const GroupedProduct& p : products) tasks_per_expert += tasks_of(p);
+  const auto task_at = [&](int64_t index) {
+    int64_t part = index % tasks_per_expert;
+    const GroupedProduct* p = products.data();
+    for (; part >= tasks_of(*p); ++p) part -= tasks_of(*p);
+    return Task{p, groups.busy[index / tasks_per_expert], part * per_task};
+  };
+  const int64_t tasks = groups.busy_count * tasks_per_expert;
+  const size_t bytes = multiply_scratch_bytes(products[0].w->k);
+  stream.reserve_scratch(bytes);
+  stream.pool().parallel_for(tasks, [&](int64_t index, int worker) {
+    const Task task = task_at(index);
+    const Task after = task_at(std::min(index + 1, tasks - 1));
+    const WeightRef& w = *task.product->w;
+    const int32_t first = groups.begin[task.expert];
     const int32_t* slots = groups.slots + first;
     const int32_t* tokens = groups.tokens + first;
-    const int64_t begin = task % tasks_per_expert * per_task;
-    multiply(w, expert, begin, std::min(w.n, begin + per_task), x,
-             {nullptr, by_token ? tokens : slots, slots, groups.begin[expert + 1] - first}, out,
-             stride, stream.scratch(worker, multiply_scratch_bytes(w.k)));
+    multiply(w, task.expert, task.begin, std::min(w.n, task.begin + per_task), x,
+             {nullptr, by_token ? tokens : slots, slots, groups.begin[task.expert + 1] - first},
+             task.product->out, stride, stream.scratch(worker, bytes),
+             weight_row(*after.product->w, after.expert, after.begin));
   });
 }
 
@@ -112,8 +140,8 @@ inline Status experts(CpuStream& stream, const ExpertsArgs& a) {
 
   if (x_int8) quantise_rows(stream, a.x, a.rows, a.width, x_segments);
   const Activations x{a.x, x_segments};
-  grouped_product(stream, a.gate, groups, x, /*by_token=*/true, gate, stride);
-  if (!fused) grouped_product(stream, a.up, groups, x, /*by_token=*/true, up, stride);
+  const GroupedProduct inner[] = {{&a.gate, gate}, {&a.up, up}};
+  grouped_products(stream, {inner, fused ? 1u : 2u}, groups, x, /*by_token=*/true, stride);
   stream.pool().parallel_for(pairs, [&](int64_t slot, int) {
     float* h = hidden + slot * a.hidden;
     swiglu_row(gate + slot * stride, up + slot * stride, h, a.hidden);
@@ -121,8 +149,9 @@ inline Status experts(CpuStream& stream, const ExpertsArgs& a) {
       quantise_row(h, a.hidden, hidden_segments + slot * segments_of(a.hidden));
     }
   });
-  grouped_product(stream, a.down, groups, Activations{hidden, hidden_segments}, /*by_token=*/false,
-                  output, stride);
+  const GroupedProduct down{&a.down, output};
+  grouped_products(stream, {&down, 1}, groups, Activations{hidden, hidden_segments},
+                   /*by_token=*/false, stride);
 
   stream.pool().parallel_for(a.rows, [&](int64_t r, int) {
     float* y = a.y + r * a.width;

@@ -30,27 +30,27 @@ inline Status ple_inject(CpuStream& stream, const PleInjectArgs& a) {
     ple_gate(a, i / a.streams, static_cast<int>(i % a.streams), buffer, u + i * a.width,
              n + i * a.width);
   });
-  constexpr int64_t kChannelsPerTask = 256;
-  stream.pool().parallel_for((wide + kChannelsPerTask - 1) / kChannelsPerTask, [&](int64_t task, int) {
+  const size_t scratch = ChannelTaps::bytes(a.conv_width) + sizeof(float) * kChannelsPerTask;
+  stream.reserve_scratch(scratch);
+  stream.pool().parallel_for((wide + kChannelsPerTask - 1) / kChannelsPerTask, [&](int64_t task, int worker) {
     const int64_t begin = task * kChannelsPerTask;
-    const int64_t end = std::min(wide, begin + kChannelsPerTask);
+    const int64_t count = std::min<int64_t>(wide - begin, kChannelsPerTask);
+    auto* sum = static_cast<float*>(stream.scratch(worker, scratch));
+    const ChannelTaps taps(a.conv, a.conv_width, begin, begin + count, sum + kChannelsPerTask);
+    // Row `back` of this call; negative: the tail.
+    const auto input = [&](int64_t back) {
+      return (back >= 0 ? n + back * wide : a.conv_state + (back + tail) * wide) + begin;
+    };
     for (int r = 0; r < a.rows; ++r) {
-      for (int64_t c = begin; c < end; ++c) {
-        float sum = 0.0f;
-        for (int k = 0; k < a.conv_width; ++k) {
-          const int64_t back = r - (a.conv_width - 1 - k) * a.dilation;
-          const float in = back >= 0 ? n[back * wide + c] : a.conv_state[(back + tail) * wide + c];
-          sum = numeric::fma(a.conv[c * a.conv_width + k], in, sum);
-        }
-        float* residual = a.residual + r * wide + c;
-        *residual = *residual + u[r * wide + c] + numeric::silu(sum);
-      }
+      convolve_channels(taps, a.conv_width, count,
+                        [&](int k) { return input(r - (a.conv_width - 1 - k) * a.dilation); }, sum);
+      float* residual = a.residual + r * wide + begin;
+      const float* add = u + r * wide + begin;
+      for (int64_t c = 0; c < count; ++c) residual[c] = residual[c] + add[c] + numeric::silu(sum[c]);
     }
     for (int t = 0; t < tail; ++t) {
-      const int64_t from = a.rows - tail + t;
-      for (int64_t c = begin; c < end; ++c) {
-        a.conv_state[t * wide + c] = from >= 0 ? n[from * wide + c] : a.conv_state[(from + tail) * wide + c];
-      }
+      std::memmove(a.conv_state + t * wide + begin, input(a.rows - tail + t),
+                   sizeof(float) * static_cast<size_t>(count));
     }
   });
   return {};

@@ -18,19 +18,19 @@ inline void norm_rotate(const float* in, const float* norm, const float* rope, f
   rotate(out, rope, rot);
 }
 
-// Exact for finite halves; store_cell writes no infinities, and NaN stays NaN.
-inline float cached_half(uint16_t bits) {
-  const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7FFFu) << 13;
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  const uint32_t wide = quant::bits_from_float(quant::float_from_bits(magnitude) * 0x1p112f);
-  return quant::float_from_bits(magnitude < 0x0F800000u ? sign | wide : 0x7FC00000u);
-}
-
 // Stores `dim` values at element offset `at` of a cache. Values beyond the range of a half are
 // clamped: an infinity would turn the whole row into NaN.
-inline void store_cell(void* cache, KvType type, int64_t at, const float* x, int dim) {
+inline void store_cell(void* cache, float* scales, KvType type, int64_t at, const float* x,
+                       int dim) {
   if (type == KvType::kF32) {
     std::memcpy(static_cast<float*>(cache) + at, x, sizeof(float) * static_cast<size_t>(dim));
+    return;
+  }
+  if (type == KvType::kI8) {
+    for (int i = 0; i < dim; i += kKvGroup) {
+      scales[(at + i) / kKvGroup] =
+          quantise_codes(x + i, static_cast<int8_t*>(cache) + at + i);
+    }
     return;
   }
   auto* out = static_cast<uint16_t*>(cache) + at;
@@ -38,14 +38,6 @@ inline void store_cell(void* cache, KvType type, int64_t at, const float* x, int
     const float low = x[i] < -65504.0f ? -65504.0f : x[i];  // NaN stays NaN
     out[i] = quant::float_to_half(low > 65504.0f ? 65504.0f : low);
   }
-}
-
-// `dim` values at element offset `at`: in place for float caches, else widened into `buffer`.
-inline const float* load_cell(const void* cache, KvType type, int64_t at, float* buffer, int dim) {
-  if (type == KvType::kF32) return static_cast<const float*>(cache) + at;
-  const auto* in = static_cast<const uint16_t*>(cache) + at;
-  for (int i = 0; i < dim; ++i) buffer[i] = cached_half(in[i]);
-  return buffer;
 }
 
 // Row r of this call, or a token of the block that was incomplete before it.
@@ -83,8 +75,8 @@ inline Status qsa_prepare(CpuStream& stream, const QsaPrepareArgs& a) {
       const int64_t in = (r * a.kv_heads + h) * a.head_dim;
       const int64_t at = ((a.start + r) * a.kv_heads + h) * a.head_dim;
       norm_rotate(a.k + in, a.k_norm, rope, key, a.head_dim, a.rot_dim, a.eps);
-      store_cell(a.cache.k, a.cache.type, at, key, a.head_dim);
-      store_cell(a.cache.v, a.cache.type, at, a.v + in, a.head_dim);
+      store_cell(a.cache.k, a.cache.k_scales, a.cache.type, at, key, a.head_dim);
+      store_cell(a.cache.v, a.cache.v_scales, a.cache.type, at, a.v + in, a.head_dim);
     }
     if (a.ratio > 0) {
       for (int h = 0; h < a.index_heads; ++h) {
@@ -189,107 +181,6 @@ inline Status qsa_select(CpuStream& stream, const QsaSelectArgs& a) {
           stream.scratch(worker, sizeof(int32_t) * static_cast<size_t>(blocks)));
       a.counts[r] = select_blocks(a, seen, scores, order, cells);
     }
-  });
-  return {};
-}
-
-constexpr int kAttentionSegment = 256;  // cells per softmax segment
-
-// One query row against the cells of one key/value head, for all query heads that share it.
-// Cells are taken in segments of 256; each yields (max, sum, weighted values), and segments are
-// merged left to right.
-class AttentionTask {
- public:
-  AttentionTask(const AttentionArgs& a, float* scratch)
-      : a_(a), group_(a.heads / a.kv_heads), buffer_(scratch), scores_(buffer_ + a.head_dim),
-        partial_(scores_ + static_cast<int64_t>(group_) * kAttentionSegment),
-        running_max_(partial_ + a.head_dim), running_sum_(running_max_ + group_) {}
-
-  static size_t scratch_bytes(const AttentionArgs& a) {
-    const int group = a.heads / a.kv_heads;
-    return sizeof(float) *
-           static_cast<size_t>(2 * a.head_dim + group * kAttentionSegment + 2 * group);
-  }
-
-  void run(int64_t row, int kv_head) {
-    const int dim = a_.head_dim;
-    const int64_t count = a_.counts[row];
-    const bool all = count == a_.start + row + 1;
-    const int32_t* cells = a_.cells + row * a_.max_cells;
-    const float* q = a_.q + (row * a_.heads + kv_head * group_) * 2 * dim;
-    float* out = a_.out + (row * a_.heads + kv_head * group_) * dim;
-
-    for (int64_t begin = 0; begin < count; begin += kAttentionSegment) {
-      const int cells_here = static_cast<int>(std::min<int64_t>(kAttentionSegment, count - begin));
-      const auto offset = [&](int j) {
-        const int64_t cell = all ? begin + j : cells[begin + j];
-        return (cell * a_.kv_heads + kv_head) * dim;
-      };
-      for (int j = 0; j < cells_here; ++j) {
-        const float* key = load_cell(a_.cache.k, a_.cache.type, offset(j), buffer_, dim);
-        for (int h = 0; h < group_; ++h) {
-          scores_[h * kAttentionSegment + j] = dot_f32(q + h * 2 * dim, key, dim) * a_.scale;
-        }
-      }
-      for (int h = 0; h < group_; ++h) {
-        merge(h, cells_here, begin == 0, offset, out + h * dim);
-      }
-    }
-    for (int h = 0; h < group_; ++h) {
-      const float* gate = q + h * 2 * dim + dim;
-      for (int i = 0; i < dim; ++i) {
-        out[h * dim + i] = out[h * dim + i] / running_sum_[h] * numeric::sigmoid(gate[i]);
-      }
-    }
-  }
-
- private:
-  template <class Offset>
-  void merge(int h, int cells, bool first, const Offset& offset, float* out) {
-    const int dim = a_.head_dim;
-    float* score = scores_ + h * kAttentionSegment;
-    float top = score[0];
-    for (int j = 1; j < cells; ++j) top = numeric::max(top, score[j]);
-    for (int j = 0; j < cells; ++j) score[j] = numeric::exp(score[j] - top);
-    alignas(64) float lane[kLanes] = {};
-    for (int j = 0; j < cells; ++j) lane[j % kLanes] += score[j];
-    const float sum = fold_lanes(lane);
-    for (int i = 0; i < dim; ++i) partial_[i] = 0.0f;
-    for (int j = 0; j < cells; ++j) {
-      const float* value = load_cell(a_.cache.v, a_.cache.type, offset(j), buffer_, dim);
-      for (int i = 0; i < dim; ++i) partial_[i] = numeric::fma(score[j], value[i], partial_[i]);
-    }
-    if (first) {
-      running_max_[h] = top;
-      running_sum_[h] = sum;
-      for (int i = 0; i < dim; ++i) out[i] = partial_[i];
-      return;
-    }
-    const float merged = numeric::max(running_max_[h], top);
-    const float old_factor = numeric::exp(running_max_[h] - merged);
-    const float new_factor = numeric::exp(top - merged);
-    running_max_[h] = merged;
-    running_sum_[h] = numeric::fma(running_sum_[h], old_factor, sum * new_factor);
-    for (int i = 0; i < dim; ++i) {
-      out[i] = numeric::fma(out[i], old_factor, partial_[i] * new_factor);
-    }
-  }
-
-  const AttentionArgs& a_;
-  int group_;
-  float* buffer_;       // [head_dim] one widened cell
-  float* scores_;       // [group, segment]
-  float* partial_;      // [head_dim]
-  float* running_max_;  // [group]
-  float* running_sum_;  // [group]
-};
-
-inline Status attention(CpuStream& stream, const AttentionArgs& a) {
-  stream.reserve_scratch(AttentionTask::scratch_bytes(a));
-  stream.pool().parallel_for(static_cast<int64_t>(a.rows) * a.kv_heads, [&](int64_t i, int worker) {
-    AttentionTask task(
-        a, static_cast<float*>(stream.scratch(worker, AttentionTask::scratch_bytes(a))));
-    task.run(i / a.kv_heads, static_cast<int>(i % a.kv_heads));
   });
   return {};
 }

@@ -10,10 +10,14 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/kernel_table.h"
+#include "backend/logit_order.h"
 #include "backend/numeric.h"
 #include "backend/op_args.h"
 #include "format/quant/half.h"
@@ -26,6 +30,16 @@
 #define STRATA_X86_TIERS 0
 #endif
 
+// NEON belongs to every 64-bit ARM machine; its dot products and its products of 8-bit matrices
+// (I8MM) do not. There is no tier of scalable vectors: machines with SVE2 have vectors of 128 bits,
+// those with SVE of 256 bits and I8MM run half as many of them at a time, and every SVE2 machine
+// that is sold for servers has I8MM, so `neoni8mm` asks as much of their units as SVE2 code could.
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)
+#define STRATA_NEON_TIERS 1
+#else
+#define STRATA_NEON_TIERS 0
+#endif
+
 namespace strata::backend::contract {
 
 // Rows of each instruction set, defined by kernels_<set>.cpp.
@@ -34,5 +48,9 @@ std::span<const KernelSpec> avx2_rows();
 std::span<const KernelSpec> avxvnni_rows();
 std::span<const KernelSpec> avx512_rows();
 std::span<const KernelSpec> avx512vnni_rows();
+std::span<const KernelSpec> avx512vbmi_rows();
+std::span<const KernelSpec> neon_rows();
+std::span<const KernelSpec> neondot_rows();
+std::span<const KernelSpec> neoni8mm_rows();
 
 }  // namespace strata::backend::contract

@@ -1,12 +1,6 @@
 // Fast unpacking of the types that published files use most; the others take the generic way.
 // Every specialisation writes exactly what unpack_generic would.
 
-inline void store32(int8_t* q, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), v); }
-inline __m256i load32(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
-inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-
 // 16 bytes of nibbles to 32 codes: low nibbles first.
 inline __m256i nibbles(const uint8_t* p) {
   const __m128i bytes = load16(p);

@@ -1,6 +1,12 @@
 // Vectors of the x86 tiers: 16 lanes with AVX-512, 8 with AVX2. kOffset says that weight codes are
 // stored with 128 added, because dpbusd wants its first operand unsigned.
 
+inline void store32(int8_t* q, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), v); }
+inline __m256i load32(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+
 #if STRATA_TIER_WIDTH == 512
 
 using FVec = __m512;
@@ -12,11 +18,14 @@ inline FVec f_set(float x) { return _mm512_set1_ps(x); }
 inline FVec f_load(const float* p) { return _mm512_loadu_ps(p); }
 inline void f_store(float* p, FVec v) { _mm512_storeu_ps(p, v); }
 inline FVec f_add(FVec a, FVec b) { return _mm512_add_ps(a, b); }
+inline FVec f_sub(FVec a, FVec b) { return _mm512_sub_ps(a, b); }
 inline FVec f_mul(FVec a, FVec b) { return _mm512_mul_ps(a, b); }
+inline FVec f_max(FVec a, FVec b) { return _mm512_max_ps(a, b); }  // a > b ? a : b
 inline FVec f_fma(FVec a, FVec b, FVec c) { return _mm512_fmadd_ps(a, b, c); }
 inline FVec f_nfma(FVec a, FVec b, FVec c) { return _mm512_fnmadd_ps(a, b, c); }
 inline FVec f_from(IVec v) { return _mm512_cvtepi32_ps(v); }
 inline IVec i_set(int32_t x) { return _mm512_set1_epi32(x); }
+inline IVec i_add(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
 inline IVec i_load(const void* p) { return _mm512_loadu_si512(p); }
 
 #if STRATA_TIER_VNNI
@@ -42,11 +51,14 @@ inline FVec f_set(float x) { return _mm256_set1_ps(x); }
 inline FVec f_load(const float* p) { return _mm256_loadu_ps(p); }
 inline void f_store(float* p, FVec v) { _mm256_storeu_ps(p, v); }
 inline FVec f_add(FVec a, FVec b) { return _mm256_add_ps(a, b); }
+inline FVec f_sub(FVec a, FVec b) { return _mm256_sub_ps(a, b); }
 inline FVec f_mul(FVec a, FVec b) { return _mm256_mul_ps(a, b); }
+inline FVec f_max(FVec a, FVec b) { return _mm256_max_ps(a, b); }  // a > b ? a : b
 inline FVec f_fma(FVec a, FVec b, FVec c) { return _mm256_fmadd_ps(a, b, c); }
 inline FVec f_nfma(FVec a, FVec b, FVec c) { return _mm256_fnmadd_ps(a, b, c); }
 inline FVec f_from(IVec v) { return _mm256_cvtepi32_ps(v); }
 inline IVec i_set(int32_t x) { return _mm256_set1_epi32(x); }
+inline IVec i_add(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
 inline IVec i_load(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }

@@ -7,7 +7,13 @@ namespace strata::backend::reference {
 
 namespace {
 
-void load_cell(const KvView& cache, const void* base, int64_t index, int n, double* out) {
+void load_cell(const KvView& cache, const void* base, const float* scales, int64_t index, int n,
+               double* out) {
+  if (cache.type == KvType::kI8) {
+    const auto* from = static_cast<const int8_t*>(base) + index;
+    for (int i = 0; i < n; ++i) out[i] = scales[(index + i) / kKvGroup] * static_cast<float>(from[i]);
+    return;
+  }
   if (cache.type == KvType::kF16) {
     const auto* from = static_cast<const uint16_t*>(base) + index;
     for (int i = 0; i < n; ++i) out[i] = quant::half_to_float(from[i]);
@@ -33,7 +39,7 @@ void attend(const AttentionArgs& a, int64_t r, int64_t kv_head, CpuStream& strea
   const float* q = a.q + (r * a.heads + kv_head * group) * 2 * dim;
 
   for (int64_t i = 0; i < count; ++i) {
-    load_cell(a.cache, a.cache.k, cell_index(i), dim, cell);
+    load_cell(a.cache, a.cache.k, a.cache.k_scales, cell_index(i), dim, cell);
     for (int64_t g = 0; g < group; ++g) {
       probability[g * count + i] = dot(q + g * 2 * dim, cell, dim) * a.scale;
     }
@@ -47,7 +53,7 @@ void attend(const AttentionArgs& a, int64_t r, int64_t kv_head, CpuStream& strea
   }
   std::fill(sum, sum + group * dim, 0.0);
   for (int64_t i = 0; i < count; ++i) {
-    load_cell(a.cache, a.cache.v, cell_index(i), dim, cell);
+    load_cell(a.cache, a.cache.v, a.cache.v_scales, cell_index(i), dim, cell);
     for (int64_t g = 0; g < group; ++g) {
       const double p = probability[g * count + i];
       double* out = sum + g * dim;

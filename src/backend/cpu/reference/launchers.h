@@ -25,5 +25,6 @@ Status experts(Stream& stream, const void* args);
 Status swiglu(Stream& stream, const void* args);
 Status shared_expert_add(Stream& stream, const void* args);
 Status ple_inject(Stream& stream, const void* args);
+Status top_k_logits(Stream& stream, const void* args);
 
 }  // namespace strata::backend::reference

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -20,13 +22,43 @@ void norm_and_rotate(double* x, int n, const float* norm, double eps, const floa
 
 constexpr float kLargestHalf = 65504.0f;
 
-// Clamped to the finite halves: one infinity would turn every later query into NaN.
-void store_cache(const KvView& cache, void* base, int64_t index, float value) {
-  if (cache.type == KvType::kF16) {
-    static_cast<uint16_t*>(base)[index] =
-        quant::float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf));
-  } else {
-    static_cast<float*>(base)[index] = value;
+// The rule of KvView for one group of kI8. Returns the scale.
+float store_group(const double* x, int8_t* codes) {
+  float amax = 0.0f;
+  bool finite = true;
+  for (int i = 0; i < kKvGroup; ++i) {
+    const auto value = static_cast<float>(x[i]);
+    finite = finite && std::isfinite(value);
+    amax = std::max(amax, std::abs(value));
+  }
+  const float scale = finite ? amax / 127.0f : std::numeric_limits<float>::quiet_NaN();
+  for (int i = 0; i < kKvGroup; ++i) {
+    const float ratio = scale > 0.0f ? static_cast<float>(x[i]) / scale : 0.0f;
+    codes[i] = static_cast<int8_t>(std::clamp(std::nearbyint(ratio), -127.0f, 127.0f));
+  }
+  return scale;
+}
+
+// Stores a head's n values. Halves are clamped to the finite ones: one infinity would turn every
+// later query into NaN.
+void store_cache(const KvView& cache, void* base, float* scales, int64_t index, const double* x,
+                 int n) {
+  switch (cache.type) {
+    case KvType::kF32:
+      for (int i = 0; i < n; ++i) static_cast<float*>(base)[index + i] = static_cast<float>(x[i]);
+      return;
+    case KvType::kF16:
+      for (int i = 0; i < n; ++i) {
+        static_cast<uint16_t*>(base)[index + i] = quant::float_to_half(
+            std::clamp(static_cast<float>(x[i]), -kLargestHalf, kLargestHalf));
+      }
+      return;
+    case KvType::kI8:
+      for (int i = 0; i < n; i += kKvGroup) {
+        scales[(index + i) / kKvGroup] =
+            store_group(x + i, static_cast<int8_t*>(base) + index + i);
+      }
+      return;
   }
 }
 
@@ -45,10 +77,9 @@ void prepare_row(const QsaPrepareArgs& a, int64_t r, double* x) {
     const int64_t cell = ((a.start + r) * a.kv_heads + h) * dim;
     std::copy(k, k + dim, x);
     norm_and_rotate(x, dim, a.k_norm, a.eps, rope, a.rot_dim);
-    for (int i = 0; i < dim; ++i) {
-      store_cache(a.cache, a.cache.k, cell + i, static_cast<float>(x[i]));
-      store_cache(a.cache, a.cache.v, cell + i, v[i]);
-    }
+    store_cache(a.cache, a.cache.k, a.cache.k_scales, cell, x, dim);
+    std::copy(v, v + dim, x);
+    store_cache(a.cache, a.cache.v, a.cache.v_scales, cell, x, dim);
   }
   if (a.ratio == 0) return;
   for (int64_t h = 0; h < a.index_heads; ++h) {

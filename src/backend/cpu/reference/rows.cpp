@@ -30,6 +30,7 @@ constexpr KernelSpec kRows[] = {
     row("swiglu/reference", OpId::kSwiGlu, reference::swiglu),
     row("shared_expert_add/reference", OpId::kSharedExpertAdd, reference::shared_expert_add),
     row("ple_inject/reference", OpId::kPleInject, reference::ple_inject),
+    row("top_k_logits/reference", OpId::kTopKLogits, reference::top_k_logits),
 };
 static_assert(std::size(kRows) == static_cast<size_t>(OpId::kCount));
 

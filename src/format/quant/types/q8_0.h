@@ -16,7 +16,7 @@ struct Q8_0 {
 
   STRATA_HD static inline void unpack(const uint8_t* block, int, IntGroup& g) {
     set_scale(g, load_half(block), 1, 1);
-    std::memcpy(g.q, block + 2, kGroupElems);
+    for (int i = 0; i < kGroupElems; ++i) g.q[i] = static_cast<int8_t>(block[2 + i]);
   }
 
   STRATA_HD static inline void decode(const uint8_t* block, float* out) {

@@ -1,0 +1,26 @@
+#include "model/decode_graphs.h"
+
+#include <algorithm>
+
+namespace strata::model {
+
+DecodeGraphs::Entry& DecodeGraphs::find(std::span<const uint64_t> key) {
+  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return std::equal(entry.key.begin(), entry.key.end(), key.begin(), key.end());
+  });
+  if (found == entries_.end()) {
+    if (entries_.size() < kMost) {
+      found = entries_.emplace(entries_.end());
+    } else {
+      found = std::min_element(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+        return a.last_use < b.last_use;
+      });
+      *found = {};
+    }
+    found->key.assign(key.begin(), key.end());
+  }
+  found->last_use = ++uses_;
+  return *found;
+}
+
+}  // namespace strata::model
