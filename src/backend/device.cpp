@@ -44,6 +44,15 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
+Status Stream::wait_for_host(const uint32_t*, uint32_t) {
+  return Status(StatusCode::kUnimplemented,
+                fmt::format("the work of {} does not wait for the host", device().caps().id));
+}
+
+Status Stream::set_flag(uint32_t*, uint32_t) {
+  return Status(StatusCode::kUnimplemented, fmt::format("{} sets no flags", device().caps().id));
+}
+
 Result<std::unique_ptr<Recording>> Stream::record(const std::function<Status()>&) {
   return Status(StatusCode::kUnimplemented,
                 fmt::format("{} records no work; launch it", device().caps().id));

@@ -98,6 +98,15 @@ class Stream {
     (void)what;
     (void)index;
   }
+  // Whether wait_for_host() can succeed.
+  virtual bool waits_for_host() const { return false; }
+  // What is submitted from now on begins once the host has written `value`, or one up to 2^31 later, to
+  // `flag`, which lies in memory of Device::allocate_host(). Until then no call may wait for this device
+  // or free memory.
+  virtual Status wait_for_host(const uint32_t* flag, uint32_t value);
+  // Writes `value` to such a flag, as the host would, once all that was submitted before is done. A
+  // device that fails before may never come to it. Where waits_for_host().
+  virtual Status set_flag(uint32_t* flag, uint32_t value);
   // Whether record() can succeed.
   virtual bool records() const { return false; }
   // Records the ops that `work` launches on this stream, instead of running them. `work` does nothing

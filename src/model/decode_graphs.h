@@ -36,6 +36,8 @@ class DecodeGraphs {
   // The entry of `key`, which holds everything that launches depend on; a fresh one, in place of the
   // one longest unused, when there is none. Valid until the next call.
   Entry& find(std::span<const uint64_t> key);
+  // The entry of `key`, nullptr when there is none.
+  Entry* known(std::span<const uint64_t> key);
 
  private:
   // Sequences that take turns, and the length at which a longer one needs a new recording.

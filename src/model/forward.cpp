@@ -35,8 +35,18 @@ Status Stage::begin(const Step& step, Handoff* in, Flow flow) {
   return status;
 }
 
-Status Stage::finish(Handoff* out, std::vector<float>& logits) {
-  const Status status = finish_step(out, logits);
+Status Stage::finish(Handoff* out) {
+  const Status status = finish_step(out);
+  stream().mark("", -1);
+  return status;
+}
+
+Status Stage::collect(std::vector<float>& logits) {
+  if (!is_last()) return {};
+  logit_rows_ = step_->head_rows.size();
+  if (flow_ == Flow::kStream && logit_rows_ == 0) return {};
+  stream().mark("head", -1);
+  const Status status = step_->top == nullptr ? fetch_logits(logits) : fetch_top(*step_->top);
   stream().mark("", -1);
   return status;
 }
@@ -53,7 +63,6 @@ Status Stage::begin_step(Handoff* in, Flow flow) {
   flow_ = flow;
   turn_ = flow == Flow::kStream ? 1 - turn_ : 0;
   tokens_ = step_->longest;
-  const auto head_rows = is_last() ? static_cast<int64_t>(step_->head_rows.size()) : 0;
   stream().mark("layer", range_.first);
   if (flow == Flow::kStream) {
     Turn& turn = turns_[turn_];
@@ -67,15 +76,29 @@ Status Stage::begin_step(Handoff* in, Flow flow) {
   const bool replays = replayable();
   if (replays) tokens_ = room_of_recording(tokens_);
   const size_t which = is_first() && is_last() ? 0 : turn_;
-  STRATA_RETURN_IF_ERROR(ws_.reserve(device_, config_, step_->rows, head_rows, tokens_, which));
-  if (replays) entry_ = &graphs_.find(replay_key(head_rows));
+  STRATA_RETURN_IF_ERROR(ws_.reserve(device_, config_, step_->rows, head_rows(), tokens_, which));
+  if (replays) entry_ = &graphs_.find(replay_key(head_rows()));
   STRATA_RETURN_IF_ERROR(load_inputs());
   if (is_first()) return {};
   if (injects_ngrams()) STRATA_RETURN_IF_ERROR(load_ngrams());
-  return in->receive(ws_.residual, flow);
+  return in->receive(ws_.residual, flow, only_replays(entry_));
 }
 
-Status Stage::finish_step(Handoff* out, std::vector<float>& logits) {
+bool Stage::only_replays(const DecodeGraphs::Entry* entry) const {
+  if (entry == nullptr || !entry->ran) return false;
+  const auto ready = [](const auto& part) { return part != nullptr && part->valid(); };
+  const bool split = injects_ngrams() && config_.ple_layer > range_.first;
+  return ready(entry->parts[1]) && (!split || ready(entry->parts[0]));
+}
+
+bool Stage::repeats(const Step& step) {
+  step_ = &step;
+  if (!replayable()) return false;
+  tokens_ = room_of_recording(step.longest);
+  return only_replays(graphs_.known(replay_key(head_rows())));
+}
+
+Status Stage::finish_step(Handoff* out) {
   const int middle = injects_ngrams() ? config_.ple_layer : range_.first;
   // The device is at work while the host looks up n-grams.
   if (middle > range_.first) STRATA_RETURN_IF_ERROR(run_part(0, {range_.first, middle}));
@@ -86,11 +109,7 @@ Status Stage::finish_step(Handoff* out, std::vector<float>& logits) {
     const size_t values = static_cast<size_t>(step_->rows) * static_cast<size_t>(config_.wide());
     STRATA_RETURN_IF_ERROR(out->send(ws_.residual, values, flow_));
   }
-  if (flow_ == Flow::kStream) STRATA_RETURN_IF_ERROR(turns_[turn_].end->follow_stream());
-  if (!is_last()) return {};
-  logit_rows_ = step_->head_rows.size();
-  if (flow_ == Flow::kStream && logit_rows_ == 0) return {};
-  return step_->top == nullptr ? fetch_logits(logits) : fetch_top(*step_->top);
+  return flow_ == Flow::kStream ? turns_[turn_].end->follow_stream() : Status();
 }
 
 bool Stage::replayable() {

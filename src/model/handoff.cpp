@@ -1,5 +1,6 @@
 #include "model/handoff.h"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -17,6 +18,12 @@ Result<std::unique_ptr<Handoff>> Handoff::make(Device& from, Device& to, Route r
   auto handoff = std::unique_ptr<Handoff>(new Handoff(from, to, route));
   STRATA_ASSIGN_OR_RETURN(handoff->out_, from.make_copy_lane());
   STRATA_ASSIGN_OR_RETURN(handoff->in_, to.make_copy_lane());
+  // Rows in pinned memory of another driver would be copied by a call that waits.
+  if (to.stream().waits_for_host() && from.stream().waits_for_host() &&
+      from.driver() == to.driver()) {
+    STRATA_RETURN_IF_ERROR(handoff->flag_.room(to, 1).status());
+    handoff->flag() = 0;
+  }
   if (route == Route::kDirect) {
     STRATA_RETURN_IF_ERROR(to.may_copy_from(from));
     for (auto [device, sums] :
@@ -31,6 +38,7 @@ Result<std::unique_ptr<Handoff>> Handoff::make(Device& from, Device& to, Route r
 Handoff::~Handoff() { settle(); }
 
 void Handoff::settle() {
+  let_go();
   expected_bytes_ = 0;
   for (const auto& lane : {out_.get(), in_.get()}) {
     if (lane != nullptr) (void)lane->synchronize();
@@ -54,18 +62,43 @@ Status Handoff::send(const float* rows, size_t values, Flow flow) {
     return out_->follow_stream();
   }
   STRATA_ASSIGN_OR_RETURN(const std::span<float> room, host_.room(from_, values));
-  if (flow == Flow::kAlone) return from_.start_copy_to_host(room.data(), rows, bytes);
+  if (flow == Flow::kAlone) {
+    STRATA_RETURN_IF_ERROR(from_.start_copy_to_host(room.data(), rows, bytes));
+    // So the receiver begins before the host knows.
+    return flag_.data() == nullptr ? Status() : from_.stream().set_flag(&flag(), ++passages_);
+  }
   STRATA_RETURN_IF_ERROR(out_->follow_stream());
   return out_->to_host(room.data(), rows, bytes);
 }
 
-Status Handoff::receive(float* rows, Flow flow) {
+Status Handoff::wait_for_sender() {
+  from_.stream().mark("hand-off", -1);
+  Status sent = from_.stream().synchronize();
+  from_.stream().mark("", -1);
+  return sent;
+}
+
+void Handoff::let_go() {
+  if (!std::exchange(held_, false)) return;
+  std::atomic_ref(flag()).store(passages_, std::memory_order_release);
+}
+
+Status Handoff::release() {
+  if (!held_) return {};
+  Status sent = wait_for_sender();
+  let_go();
+  return sent;
+}
+
+Status Handoff::receive(float* rows, Flow flow, bool ahead) {
   const size_t bytes = values_ * sizeof(float);
   if (flow == Flow::kAlone) {
-    from_.stream().mark("hand-off", -1);
-    const Status sent = from_.stream().synchronize();
-    from_.stream().mark("", -1);
-    STRATA_RETURN_IF_ERROR(sent);
+    if (ahead && flag_.data() != nullptr) {
+      STRATA_RETURN_IF_ERROR(to_.stream().wait_for_host(&flag(), passages_));
+      held_ = true;
+    } else {
+      STRATA_RETURN_IF_ERROR(wait_for_sender());
+    }
     return to_.copy_to_device(rows, host_.data(), bytes);
   }
   STRATA_RETURN_IF_ERROR(out_->synchronize());

@@ -58,7 +58,14 @@ class Handoff {
   // Waits for what was sent and brings it to `rows` on the receiver's device; work submitted to the
   // receiver's stream then finds it there. A failure of either device names that device. On the
   // thread that uses the receiver, which for Flow::kAlone is also the one that uses the sender.
-  Status receive(float* rows, Flow flow);
+  //
+  // With `ahead` and Flow::kAlone it does not wait if the devices can do that: what is submitted to the
+  // receiver's stream then begins after release(), before which no call may wait for the receiver or
+  // free memory.
+  Status receive(float* rows, Flow flow, bool ahead = false);
+  // After a receive() that did not wait: waits for the sender, by whose failure the receiver begins all the same.
+  // Of several between consecutive stages in their order.
+  Status release();
   // Whether what arrived last is what was sent, once the receiver's stream has come to the work
   // behind receive(). kUnavailable with the devices if not. On the receiver's thread.
   Status check();
@@ -77,12 +84,20 @@ class Handoff {
   Handoff(backend::Device& from, backend::Device& to, Route route)
       : from_(from), to_(to), route_(route) {}
   Status start_sums(backend::Device& device, const float* rows, Sums& sums);
+  Status wait_for_sender();
+  uint32_t& flag() {
+    return *reinterpret_cast<uint32_t*>(const_cast<float*>(flag_.data()));
+  }
+  void let_go();
 
   backend::Device& from_;
   backend::Device& to_;
   const Route route_;
   std::unique_ptr<backend::CopyLane> out_, in_;
   HostRows host_;
+  HostRows flag_;  // what the receiver's stream waits for; empty where it cannot
+  uint32_t passages_ = 0;
+  bool held_ = false;  // the receiver waits for the flag
   const float* sent_ = nullptr;  // on the sender's device
   size_t values_ = 0;
   Sums sent_sums_, received_sums_;

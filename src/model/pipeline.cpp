@@ -85,7 +85,7 @@ class Pipeline {
       if (parcel == nullptr) break;
       Status status = next_step(begin, parcel->step);
       if (status.ok()) status = stages_[0]->begin(parcel->step, nullptr, Flow::kStream);
-      if (status.ok()) status = stages_[0]->finish(parcel->rows, logits_);
+      if (status.ok()) status = stages_[0]->finish(parcel->rows);
       if (!status.ok()) {
         fail(std::move(status));
         break;
@@ -113,7 +113,8 @@ class Pipeline {
       // The rows are here: the stage before may send others, while this one computes.
       if (status.ok()) {
         before.give_empty(parcel);
-        status = stages_[i]->finish(next != nullptr ? next->rows : nullptr, logits_);
+        status = stages_[i]->finish(next != nullptr ? next->rows : nullptr);
+        if (status.ok()) status = stages_[i]->collect(logits_);
       }
       if (!status.ok()) {
         fail(std::move(status));

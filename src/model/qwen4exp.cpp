@@ -30,6 +30,7 @@ struct Qwen4Exp::Impl {
   Status read_prompt(SequenceState& sequence, std::span<const TokenId> tokens, int chunk,
                      const std::function<Status(int)>& before_chunk, std::vector<float>& logits);
   Status run_stages(std::vector<float>& logits);
+  Status submit_stages();
 };
 
 namespace {
@@ -177,7 +178,8 @@ Status Qwen4Exp::Impl::read_prompt(SequenceState& sequence, std::span<const Toke
     for (size_t begin = 0; begin < tokens.size(); begin += cut) {
       Status status = next_step(begin, step);
       if (status.ok()) status = stages[0]->begin(step, nullptr, Flow::kStream);
-      if (status.ok()) status = stages[0]->finish(nullptr, logits);
+      if (status.ok()) status = stages[0]->finish(nullptr);
+      if (status.ok()) status = stages[0]->collect(logits);
       if (status.ok()) continue;
       stages[0]->settle();
       return status;
@@ -252,13 +254,30 @@ void Qwen4Exp::Impl::plan(std::span<const BatchItem> batch, Step& out) const {
 
 // All stages one after the other on the calling thread.
 Status Qwen4Exp::Impl::run_stages(std::vector<float>& logits) {
+  Status status = submit_stages();
+  if (status.ok()) status = stages.back()->collect(logits);
+  if (status.ok()) return {};
+  for (const Handoffs& pair : handoffs) pair[0]->settle();
+  return status;
+}
+
+// Leaves the last stage at work. A stage that can be told to wait is given its work while the stages
+// before it compute.
+Status Qwen4Exp::Impl::submit_stages() {
+  size_t released = 0;  // hand-offs whose receivers have begun
+  const auto release = [&](size_t end) -> Status {
+    for (; released < end; ++released) STRATA_RETURN_IF_ERROR(handoffs[released][0]->release());
+    return {};
+  };
   for (size_t i = 0; i < stages.size(); ++i) {
-    STRATA_RETURN_IF_ERROR(
-        stages[i]->begin(step, i > 0 ? handoffs[i - 1][0].get() : nullptr, Flow::kAlone));
-    STRATA_RETURN_IF_ERROR(
-        stages[i]->finish(i < handoffs.size() ? handoffs[i][0].get() : nullptr, logits));
+    Handoff* in = i > 0 ? handoffs[i - 1][0].get() : nullptr;
+    // What does not repeat a recording waits for its device and for the stage before, which must then
+    // be on its way.
+    if (i > 0 && !stages[i]->repeats(step)) STRATA_RETURN_IF_ERROR(release(i - 1));
+    STRATA_RETURN_IF_ERROR(stages[i]->begin(step, in, Flow::kAlone));
+    STRATA_RETURN_IF_ERROR(stages[i]->finish(i < handoffs.size() ? handoffs[i][0].get() : nullptr));
   }
-  return {};
+  return release(handoffs.size());
 }
 
 }  // namespace strata::model

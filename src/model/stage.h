@@ -49,15 +49,21 @@ class Stage {
                                              const Config& config, backend::Device& device,
                                              LayerRange range);
 
-  // A step in two calls. begin() prepares it while the stage before may still be at work, then waits
-  // for `in`, where the rows of that stage are (unused by the first stage). finish() submits the layers
-  // and sends the rows on through `out`; or, in the last stage, waits for `logits`,
-  // [head rows, vocabulary], or Step::top, where there are any. With Flow::kStream both return while the device is
+  // A step in three calls. begin() prepares it while the stage before may still be at work, then waits
+  // for `in`, where the rows of that stage are (unused by the first stage); or, with Flow::kAlone and a
+  // step that is replayed, leaves the waiting to Handoff::release(). finish() submits the layers
+  // and sends the rows on through `out`. collect() of the last stage waits for `logits`,
+  // [head rows, vocabulary], or Step::top, where there are any; of others it does nothing. With
+  // Flow::kStream all return while the device is
   // at work, on this step and at most the one before; `out` must then be free, its last rows
-  // received. With Flow::kAlone the last stage waits for the end.
-  // `step` must live until finish() returns. A failure names the layer.
+  // received. With Flow::kAlone collect() of the last stage waits for the end.
+  // `step` must live until collect() returns. A failure names the layer.
   Status begin(const Step& step, Handoff* in, Flow flow);
-  Status finish(Handoff* out, std::vector<float>& logits);
+  // Whether a step with Flow::kAlone repeats a recorded one: then begin() and finish() wait for nothing
+  // and allocate nothing.
+  bool repeats(const Step& step);
+  Status finish(Handoff* out);
+  Status collect(std::vector<float>& logits);
   // Waits for what is under way, whatever becomes of it.
   void settle();
 
@@ -76,7 +82,10 @@ class Stage {
       : device_(device), config_(config), range_(range), weights_(std::move(weights)) {}
 
   Status begin_step(Handoff* in, Flow flow);
-  Status finish_step(Handoff* out, std::vector<float>& logits);
+  int64_t head_rows() const {
+    return is_last() ? static_cast<int64_t>(step_->head_rows.size()) : 0;
+  }
+  Status finish_step(Handoff* out);
   // Whether the n-grams are injected in one of this stage's layers.
   bool injects_ngrams() const {
     return config_.ple_layer >= range_.first && config_.ple_layer < range_.end;
@@ -84,6 +93,8 @@ class Stage {
   backend::Stream& stream() { return device_.stream(); }
   // Whether the step is one new token of each of its sequences, as a recording serves it.
   bool replayable();
+  // Whether the step is nothing but the start of what was recorded as `entry`.
+  bool only_replays(const DecodeGraphs::Entry* entry) const;
   // Everything that the launches of the step depend on, for sequences of up to `tokens`.
   std::span<const uint64_t> replay_key(int64_t head_rows);
   // What the host computes, copied to the device.

@@ -51,7 +51,7 @@ class Bench(unittest.TestCase):
         done = bench("--prompts", "4", "--depths", "none", "--repeat", "1", "--kernels", "router,gdn", "--json")
         kernels = json.loads(done.stdout)["kernels"]
         self.assertEqual(kernels["reference"], ["gdn", "router"])
-        self.assertEqual(sum(len(ops) for ops in kernels.values()), 14)
+        self.assertEqual(sum(len(ops) for ops in kernels.values()), 15)
 
     def test_table_and_csv_show_the_same_rows(self):
         table = bench(*SMALL)

@@ -176,9 +176,9 @@ TEST_F(DeviceFaults, ACardWithLittleMemoryGetsFewLayers) {
     EXPECT_EQ(counts[0] + counts[1], layers());
   }
   // Two cards of one size, and somebody else has memory of the second.
-  Machine machine("emu:gfx1100:max-delay-us=0,memory-mib=24,emu:gfx1201:max-delay-us=0,memory-mib=24");
+  Machine machine("emu:gfx1100:max-delay-us=0,memory-mib=20,emu:gfx1201:max-delay-us=0,memory-mib=20");
   ASSERT_EQ(machine.problem(), "");
-  const auto taken = machine.device(1).allocate(size_t{9} << 20);
+  const auto taken = machine.device(1).allocate(size_t{8} << 20);
   ASSERT_TRUE(taken.ok()) << taken.status().message();
   const auto free_on = [&](size_t i) {
     const auto free_bytes = machine.device(i).free_bytes();

@@ -172,6 +172,22 @@ Status GpuStream::synchronize() {
   return {};
 }
 
+bool GpuStream::waits_for_host() const { return device_.waits_for_host(); }
+
+Status GpuStream::wait_for_host(const uint32_t* flag, uint32_t value) {
+  STRATA_RETURN_IF_ERROR(refuse_recorded("waiting"));
+  const RuntimeResult result =
+      device_.runtime().wait_for_host(device_.ordinal(), stream_, flag, value);
+  return result.ok() ? Status() : device_.failure(result, "holding back its work" + place());
+}
+
+Status GpuStream::set_flag(uint32_t* flag, uint32_t value) {
+  STRATA_RETURN_IF_ERROR(refuse_recorded("setting a flag"));
+  const RuntimeResult result =
+      device_.runtime().set_flag(device_.ordinal(), stream_, flag, value);
+  return result.ok() ? Status() : device_.failure(result, "ending its work" + place());
+}
+
 // Launches as the runtime recorded them.
 class GpuRecording final : public backend::Recording {
  public:
@@ -419,6 +435,7 @@ Result<std::unique_ptr<GpuDevice>> open_gpu_device(std::shared_ptr<Runtime> runt
              .workers = facts.multiprocessors,
              .features = features_of(facts.group)};
   d.records_ = options.graphs && d.runtime_->records(ordinal);
+  d.waits_for_host_ = d.runtime_->waits_for_host(ordinal);
   d.caps_.graphs = d.records_         ? "on"
                    : !options.graphs ? "off: graphs=off"
                                      : "off: its runtime records no launches";

@@ -71,6 +71,9 @@ class GpuStream final : public backend::Stream {
   backend::Device& device() override;
   Status synchronize() override;
   void mark(const char* what, int index) override;
+  bool waits_for_host() const override;
+  Status wait_for_host(const uint32_t* flag, uint32_t value) override;
+  Status set_flag(uint32_t* flag, uint32_t value) override;
   bool records() const override;
   Result<std::unique_ptr<backend::Recording>> record(const std::function<Status()>& work) override;
 
@@ -173,6 +176,7 @@ class GpuDevice final : public backend::Device {
   const ImageTable& images() const { return images_; }
   GpuStream& gpu_stream() { return *stream_; }
   bool records() const { return records_; }
+  bool waits_for_host() const { return waits_for_host_; }
 
   // A failed runtime call as a sentence: which device, what was being done, what the runtime said.
   // An error that stays came from work before the call, which is then named too: `unfinished`, or what
@@ -199,6 +203,7 @@ class GpuDevice final : public backend::Device {
   std::unique_ptr<GpuStream> stream_;
   uint64_t allocated_ = 0;
   bool records_ = false;
+  bool waits_for_host_ = false;
 };
 
 // Opens device `ordinal`: reads its facts, refuses an architecture that `images` do not serve (the

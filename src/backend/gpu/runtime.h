@@ -130,6 +130,32 @@ class Runtime {
   virtual RuntimeResult launch(int device, RuntimeStream stream, const KernelImage& image,
                                Grid grid, int shared_bytes, const void* params) = 0;
 
+  // ---- work that waits for the host; a runtime without it keeps these ----
+
+  virtual bool waits_for_host(int device) {
+    (void)device;
+    return false;
+  }
+  // What the stream is given from now on begins once the host has written `value`, or one up to 2^31
+  // later, to `flag`, which lies in pinned memory.
+  virtual RuntimeResult wait_for_host(int device, RuntimeStream stream, const uint32_t* flag,
+                                      uint32_t value) {
+    (void)device;
+    (void)stream;
+    (void)flag;
+    (void)value;
+    return {.fault = RuntimeFault::kInvalid, .code = 0, .text = "this runtime does not wait for the host"};
+  }
+  // Writes `value` to `flag`, in pinned memory, once what the stream was given before is done, for a
+  // stream of any device of the runtime that waits for it. Where waits_for_host().
+  virtual RuntimeResult set_flag(int device, RuntimeStream stream, uint32_t* flag, uint32_t value) {
+    (void)device;
+    (void)stream;
+    (void)flag;
+    (void)value;
+    return {.fault = RuntimeFault::kInvalid, .code = 0, .text = "this runtime sets no flags"};
+  }
+
   // ---- recorded launches; a runtime without them keeps these ----
 
   virtual bool records(int device) {

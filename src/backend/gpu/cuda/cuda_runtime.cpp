@@ -1,5 +1,6 @@
 #include "backend/gpu/cuda/cuda_runtime.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include "backend/gpu/loaded_libraries.h"
@@ -86,6 +87,23 @@ cudaStream_t stream_of(RuntimeStream stream) { return static_cast<cudaStream_t>(
 cudaEvent_t event_of(RuntimeEvent event) { return static_cast<cudaEvent_t>(event); }
 cudaGraphExec_t graph_of(RuntimeGraph graph) { return static_cast<cudaGraphExec_t>(graph); }
 
+// Calls of the driver that the runtime does not offer; nullptr where the driver lacks them.
+using StreamFlag = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+StreamFlag driver_call(const char* name) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  const cudaError_t asked =
+      cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found);
+#else
+  const cudaError_t asked = cudaGetDriverEntryPoint(name, &entry, cudaEnableDefault, &found);
+#endif
+  if (asked != cudaSuccess) (void)cudaGetLastError();
+  return asked == cudaSuccess && found == cudaDriverEntryPointSuccess
+             ? reinterpret_cast<StreamFlag>(entry)
+             : nullptr;
+}
+
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -159,6 +177,32 @@ class CudaRuntime final : public Runtime {
   }
   RuntimeResult synchronize(int device, RuntimeStream stream) override {
     return on(device, [&] { return cudaStreamSynchronize(stream_of(stream)); });
+  }
+
+  // A card may refuse what its driver knows: it is asked to wait for what it has written itself.
+  bool waits_for_host(int device) override {
+    void* flag = nullptr;
+    RuntimeStream stream = nullptr;
+    bool works = allocate_pinned(device, sizeof(uint32_t), flag).ok() &&
+                 create_stream(device, stream).ok();
+    if (works) {
+      auto* value = static_cast<uint32_t*>(flag);
+      *value = 0;
+      works = set_flag(device, stream, value, 1).ok() && synchronize(device, stream).ok() &&
+              *value == 1 && wait_for_host(device, stream, value, 1).ok() &&
+              synchronize(device, stream).ok();
+    }
+    if (stream != nullptr) (void)destroy_stream(device, stream);
+    if (flag != nullptr) (void)release_pinned(device, flag);
+    return works;
+  }
+  RuntimeResult wait_for_host(int device, RuntimeStream stream, const uint32_t* flag,
+                              uint32_t value) override {
+    return with_flag(device, wait_value_, stream, flag, value, CU_STREAM_WAIT_VALUE_GEQ);
+  }
+  RuntimeResult set_flag(int device, RuntimeStream stream, uint32_t* flag,
+                         uint32_t value) override {
+    return with_flag(device, write_value_, stream, flag, value, CU_STREAM_WRITE_VALUE_DEFAULT);
   }
 
   RuntimeResult create_event(int device, RuntimeEvent& out) override {
@@ -281,6 +325,25 @@ class CudaRuntime final : public Runtime {
   RuntimeResult destroy_graph(int device, RuntimeGraph graph) override {
     return on(device, [&] { return cudaGraphExecDestroy(graph_of(graph)); });
   }
+
+ private:
+  static RuntimeResult with_flag(int device, StreamFlag call, RuntimeStream stream,
+                                 const uint32_t* flag, uint32_t value, unsigned int how) {
+    if (call == nullptr) {
+      return {.fault = RuntimeFault::kInvalid, .code = 0, .text = "the driver knows no flags"};
+    }
+    CUresult code = CUDA_SUCCESS;
+    const RuntimeResult selected = on(device, [&] {
+      code = call(stream_of(stream), reinterpret_cast<CUdeviceptr>(flag), value, how);
+      return cudaSuccess;
+    });
+    if (!selected.ok() || code == CUDA_SUCCESS) return selected;
+    // The runtime's errors have the driver's numbers.
+    return answer(static_cast<cudaError_t>(code));
+  }
+
+  const StreamFlag wait_value_ = driver_call("cuStreamWaitValue32");
+  const StreamFlag write_value_ = driver_call("cuStreamWriteValue32");
 };
 
 }  // namespace

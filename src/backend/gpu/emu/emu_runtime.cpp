@@ -383,6 +383,43 @@ class Runtime final : public EmuRuntime {
   RuntimeResult launch(int device, RuntimeStream stream, const KernelImage& image, Grid grid,
                        int shared_bytes, const void* params) override;
 
+  // ---- work that waits for the host ----
+
+  bool waits_for_host(int device) override {
+    return device >= 0 && device < static_cast<int>(devices_.size()) &&
+           devices_[static_cast<size_t>(device)]->spec.host_waits;
+  }
+
+  RuntimeResult wait_for_host(int device, RuntimeStream stream, const uint32_t* flag,
+                              uint32_t value) override {
+    DeviceState* state = nullptr;
+    std::shared_ptr<Stream> queue;
+    if (RuntimeResult entered = enter(device, stream, state, queue); !entered.ok()) return entered;
+    if (!state->spec.host_waits) return invalid("this device does not wait for the host");
+    if (!is_pinned(flag, sizeof *flag)) return invalid("the flag does not lie in pinned memory");
+    queue->submit([flag, value] {
+      // Whoever sets it wakes nobody, as on real cards.
+      const std::atomic_ref<uint32_t> seen(*const_cast<uint32_t*>(flag));
+      while (static_cast<int32_t>(seen.load(std::memory_order_acquire) - value) < 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    });
+    return {};
+  }
+
+  RuntimeResult set_flag(int device, RuntimeStream stream, uint32_t* flag,
+                         uint32_t value) override {
+    DeviceState* state = nullptr;
+    std::shared_ptr<Stream> queue;
+    if (RuntimeResult entered = enter(device, stream, state, queue); !entered.ok()) return entered;
+    if (!state->spec.host_waits) return invalid("this device sets no flags");
+    if (!is_pinned(flag, sizeof *flag)) return invalid("the flag does not lie in pinned memory");
+    queue->submit([state, flag, value] {
+      if (!state->failed()) std::atomic_ref(*flag).store(value, std::memory_order_release);
+    });
+    return {};
+  }
+
   // ---- recorded launches ----
 
   bool records(int device) override {

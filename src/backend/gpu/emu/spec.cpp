@@ -80,7 +80,7 @@ std::optional<Kernel> kernel_by_name(std::string_view name) {
 }
 
 constexpr const char* kOptions =
-    "name, memory-mib, multiprocessors, seed, max-delay-us, drop-image, peer, graphs, "
+    "name, memory-mib, multiprocessors, seed, max-delay-us, drop-image, peer, graphs, host-waits, "
     "fail-allocation, fail-launch, late-error-at-launch, lose-at-launch, fail-copy, "
     "late-error-at-copy, corrupt-copy-to-host, corrupt-peer-copy, corrupt-one-peer-copy";
 
@@ -117,6 +117,7 @@ Status apply(DeviceSpec& spec, std::string_view device, std::string_view key,
        [](DeviceSpec& s, uint64_t v) { s.max_delay_us = static_cast<int>(v); }},
       {"peer", 0, 1, [](DeviceSpec& s, uint64_t v) { s.peer = v != 0; }},
       {"graphs", 0, 1, [](DeviceSpec& s, uint64_t v) { s.graphs = v != 0; }},
+      {"host-waits", 0, 1, [](DeviceSpec& s, uint64_t v) { s.host_waits = v != 0; }},
       {"fail-allocation", 1, UINT64_MAX, [](DeviceSpec& s, uint64_t v) { s.fail_allocation = v; }},
       {"fail-launch", 1, UINT64_MAX, [](DeviceSpec& s, uint64_t v) { s.fail_launch = v; }},
       {"late-error-at-launch", 1, UINT64_MAX,

@@ -12,6 +12,7 @@
 //   drop-image=KERNEL        the module's image of this kernel is missing on this device;
 //                            repeatable
 //   graphs=0|1               records launches and runs them again (default 1)
+//   host-waits=0|1           work on a stream may wait for the host (default 1)
 //   peer=0|1                 claims direct copies with other devices of its vendor (default 1)
 // Faults; n counts this device's calls of that kind from 1
 //   fail-allocation=n        allocation n finds no memory
@@ -53,6 +54,7 @@ struct DeviceSpec {
   std::vector<Kernel> dropped;
   bool peer = true;
   bool graphs = true;
+  bool host_waits = true;
   uint64_t fail_allocation = 0;  // 0: none
   uint64_t fail_launch = 0;
   uint64_t late_error_at_launch = 0;

@@ -199,9 +199,9 @@ struct MatmulFloatTile {
     for (int s = 0; s < steps; ++s) {
       if constexpr (kStages == 1) {
         copy_step(t, p, b, tile, s, t.shared<uint8_t>(0));
-      } else {
-        t.template copy_async_wait<(kStages > 1 ? kStages - 2 : 0)>();
+        t.copy_async_commit();
       }
+      t.template copy_async_wait<(kStages > 1 ? kStages - 2 : 0)>();
       t.sync();
       if constexpr (kStages > 1) {
         const int free = stage == 0 ? kStages - 1 : stage - 1;
