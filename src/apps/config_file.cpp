@@ -1,6 +1,7 @@
 #include "apps/config_file.h"
 
 #include <algorithm>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -94,8 +95,20 @@ Status read_gpus(const Json& backend, const Json& gpus, Settings& settings) {
 Status read_config_file(const std::string& path, CommandId id, Settings& settings) {
   STRATA_ASSIGN_OR_RETURN(const std::string text, read_text(path));
   Json config;
+  // Of the objects around the place that is read: of two values of one key the last would win, unseen.
+  std::vector<std::set<std::string>> seen;
+  std::string twice;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) seen.emplace_back();
+    if (event == Json::parse_event_t::object_end) seen.pop_back();
+    if (event == Json::parse_event_t::key && twice.empty()) {
+      const std::string key = parsed.get<std::string>();
+      if (!seen.back().insert(option_name(key)).second) twice = key;
+    }
+    return true;
+  };
   try {
-    config = Json::parse(text, nullptr, true, true);
+    config = Json::parse(text, watch, true, true);
   } catch (const Json::parse_error& error) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     return invalid_argument("{}: this is not JSON from line {} on", path,
@@ -105,10 +118,15 @@ Status read_config_file(const std::string& path, CommandId id, Settings& setting
     return invalid_argument("{}: this is not a JSON object; write {{\"option\": value, ...}}",
                             path);
   }
+  if (!twice.empty()) {
+    return invalid_argument("{}: \"{}\" is there twice; keep one of them", path, twice);
+  }
   for (const auto& [key, value] : config.items()) {
     const std::string name = option_name(key);
     Status status;
-    if (name == "model") {
+    if (name == "config" || name == "help") {
+      status = invalid_argument("this belongs on the command line; leave it out here");
+    } else if (name == "model") {
       auto model = scalar_text(value);
       status = model.status();
       if (model.ok()) settings.model = std::move(*model);

@@ -26,6 +26,7 @@ int help(const std::vector<std::string>& arguments) {
   if (arguments.size() > 1) {
     return usage_error(invalid_argument("help takes the name of one command"));
   }
+  if (arguments[0] == "help") return print_result(general_help());
   if (arguments[0] == "--options-markdown") return print_result(options_markdown());
   const auto id = find_command(arguments[0]);
   if (!id) return usage_error(unknown_command(arguments[0]));

@@ -83,6 +83,23 @@ Result<uint64_t> read_unsigned(std::string_view text) {
   return *value;
 }
 
+Result<std::string> read_origin(std::string_view text) {
+  if (text == "*" || text == "null") return std::string(text);
+  std::string_view rest = text;
+  const bool web = rest.starts_with("http://") || rest.starts_with("https://");
+  rest.remove_prefix(web ? rest.find("//") + 2 : 0);
+  if (rest.ends_with('/')) {
+    rest.remove_suffix(1);
+    text.remove_suffix(1);
+  }
+  if (!web || rest.empty() || rest.find_first_of("/?#@ \t,*") != std::string_view::npos) {
+    return invalid_argument(
+        "expected scheme and host, as in https://example.org or http://localhost:3000, or *; got {}",
+        in_quotes(text));
+  }
+  return std::string(text);
+}
+
 Result<float> read_real(std::string_view text, const RealRange& range) {
   const auto value = parse<double>(text);
   // Judged as the float it becomes: a value may round onto an open border.

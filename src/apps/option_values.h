@@ -20,6 +20,9 @@ Result<int64_t> read_whole(std::string_view text, int64_t least, int64_t most);
 Result<std::vector<int>> read_whole_list(std::string_view text, int least, int most,
                                          size_t longest);
 Result<uint64_t> read_unsigned(std::string_view text);
+// "https://example.org:8080", as browsers name where a page comes from, "*" for all, or "null", by which
+// they name files. A slash at the end is dropped.
+Result<std::string> read_origin(std::string_view text);
 
 struct RealRange {
   double least = 0.0;

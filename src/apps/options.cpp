@@ -143,8 +143,12 @@ constexpr OptionSpec kOptions[] = {
      [](S& s, const V&) { s.ignore_eos = true; return Status(); }},
 
     // Sampling. Absent values are the model file's own, else those of the model's makers.
-    {"--seed", "N", kAnswering, "", "the same seed gives the same answer (without it: a random one)",
-     kVisible, false, [](S& s, const V& v) { return store(read_unsigned(v), s.sampling.seed); }},
+    {"--seed", "N", kAnswering, "",
+     "the same seed gives the same answer (without it, or with -1: a random one)", kVisible, false,
+     [](S& s, const V& v) {
+       s.sampling.seed.reset();
+       return v == "-1" ? Status() : store(read_unsigned(v), s.sampling.seed);
+     }},
     {"--temp,--temperature", "X", kAnswering, "", "temperature; 0 takes the most probable token",
      kVisible, false, [](S& s, const V& v) {
        return store(read_real(v, {.least = 0, .most = 100}), s.sampling.temperature);
@@ -216,8 +220,9 @@ constexpr OptionSpec kOptions[] = {
     {"--cors-origin,--allowed-origin", "ORIGIN", in(kServe), "",
      "let web pages of ORIGIN (https://example.org) use the API; * for all", kVisible, true,
      [](S& s, const V& v) {
-       s.server.allowed_origins.emplace_back();
-       return store_name(v, s.server.allowed_origins.back());
+       auto origin = read_origin(v);
+       if (origin.ok()) s.server.allowed_origins.push_back(std::move(*origin));
+       return origin.status();
      }},
     {"--allowed-host", "NAME", in(kServe), "",
      "accept requests for the host NAME, as a proxy sends them", kVisible, true,

@@ -33,6 +33,9 @@ struct ModelInfo {
   int trained_context = 0;     // tokens the model was trained for
   int vocabulary = 0;          // rows of the head, padding included
   bool has_chat_template = false;
+  std::string chat_template;          // its source
+  std::string bos_token, eos_token;   // as text; empty: the model has none
+  SamplingParams sampling_defaults;   // where a request says nothing; no seed
 };
 
 enum class EngineStage { kLoading, kReady, kFailed };

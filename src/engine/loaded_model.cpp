@@ -244,6 +244,13 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const EngineOptions& opti
   info.context_length = options.context > 0 ? options.context : config.context;
   info.vocabulary = config.vocabulary;
   info.has_chat_template = loaded->text->has_chat_template();
+  STRATA_ASSIGN_OR_RETURN(const auto chat_template,
+                          loaded->file->find<std::string_view>("tokenizer.chat_template"));
+  info.chat_template = chat_template.value_or("");
+  const text::Tokenizer& tokenizer = loaded->text->tokenizer();
+  if (const auto bos = tokenizer.bos()) info.bos_token = tokenizer.token_bytes(*bos);
+  if (const auto eos = tokenizer.eos()) info.eos_token = tokenizer.token_bytes(*eos);
+  info.sampling_defaults = loaded->text->sampling_defaults();
   if (info.context_length > config.context) {
     log::warn("a context of {} tokens is longer than the {} the model was trained for",
               info.context_length, config.context);

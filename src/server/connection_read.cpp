@@ -70,7 +70,13 @@ void Connection::on_bytes(ErrorCode error, size_t count) {
 
 void Connection::feed() {
   if (buffer_.size() == 0) return;
-  if (state_ == State::kIdle) begin_head();
+  if (state_ == State::kIdle) {
+    // Some clients end a body with a line end too many.
+    while (buffer_.size() >= 2 && std::memcmp(buffer_.data().data(), "\r\n", 2) == 0) buffer_.consume(2);
+    const char* first = static_cast<const char*>(buffer_.data().data());
+    if (buffer_.size() == 0 || (buffer_.size() == 1 && *first == '\r')) return;
+    begin_head();
+  }
   if (state_ != State::kHead && state_ != State::kBody) return;
   ErrorCode error;
   const bool head = state_ == State::kHead;
@@ -164,6 +170,17 @@ std::optional<Response> Connection::head_problem() {
   }
   if (!request_.path.starts_with('/') && !(request_.path == "*" && request_.method == "OPTIONS")) {
     return http_error(400, "The target of the request must be a path.", "bad_http");
+  }
+  const std::string transfer = lower(request_.header("transfer-encoding"));
+  if (!transfer.empty() && transfer != "chunked") {
+    return http_error(501, "The only Transfer-Encoding known here is chunked.", "bad_http");
+  }
+  const std::string content = lower(request_.header("content-encoding"));
+  if (!content.empty() && content != "identity") {
+    Response response = http_error(
+        415, "Bodies are read as they are; send this one without Content-Encoding.", "bad_http");
+    response.set("Accept-Encoding", "identity");
+    return response;
   }
   const std::string expect = lower(request_.header("expect"));
   if (!expect.empty() && expect != "100-continue") {

@@ -35,7 +35,8 @@ Result<Generation> prepare_chat(const HandlerContext& context, const Json& body)
 // A prompt for people to read.
 Result<std::string> text_of(const engine::Engine& engine, const Prompt& prompt,
                             const std::vector<TokenId>& tokens) {
-  if (const auto* text = std::get_if<std::string>(&prompt.front())) return *text;
+  const auto* text = std::get_if<std::string>(&prompt.front());
+  if (text != nullptr && prompt.size() == 1) return *text;
   STRATA_ASSIGN_OR_RETURN(const std::string bytes, engine.detokenize(tokens, true));
   return valid_utf8(bytes);
 }
@@ -54,7 +55,7 @@ Result<Generation> prepare_completion(const HandlerContext& context, const Json&
   out.choices_per_prompt = options.choices;
   for (size_t i = 0; i < parsed.prompts.size(); ++i) {
     const std::string field = parsed.prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
-    STRATA_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, tokens_of(engine, parsed.prompts[i]));
+    STRATA_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, prompt_tokens(engine, parsed.prompts[i]));
     STRATA_RETURN_IF_ERROR(check_length(engine, tokens.size(), field));
     if (parsed.echo) {
       STRATA_ASSIGN_OR_RETURN(options.echo[i], text_of(engine, parsed.prompts[i], tokens));
@@ -76,12 +77,15 @@ Result<Generation> prepare_llama(const HandlerContext& context, const Json& body
   engine::Engine& engine = context.engine;
   STRATA_ASSIGN_OR_RETURN(LlamaCompletionRequest parsed,
                           parse_llama_completion(body, facts_of(engine)));
-  STRATA_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, tokens_of(engine, parsed.prompt));
+  STRATA_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, prompt_tokens(engine, parsed.prompt));
   STRATA_RETURN_IF_ERROR(check_length(engine, tokens.size(), "prompt"));
   LlamaAnswerOptions options;
   options.stream = parsed.fields.stream;
   options.return_tokens = parsed.return_tokens;
   options.logprobs = parsed.fields.sampling.top_logprobs.has_value();
+  STRATA_ASSIGN_OR_RETURN(options.prompt, text_of(engine, parsed.prompt, tokens));
+  options.settings = generation_settings(parsed.fields, engine.info());
+  options.response_fields = std::move(parsed.response_fields);
   Generation out;
   out.stream = options.stream;
   out.requests = engine_requests(context, std::move(tokens), std::move(parsed.fields));
@@ -92,9 +96,10 @@ Result<Generation> prepare_llama(const HandlerContext& context, const Json& body
 }
 
 Result<Json> tokenize(const HandlerContext& context, const Json& body) {
-  STRATA_ASSIGN_OR_RETURN(const TokenizeRequest parsed, parse_tokenize(body));
-  STRATA_ASSIGN_OR_RETURN(const auto tokens,
-                          context.engine.tokenize(parsed.content, parsed.parse_special));
+  STRATA_ASSIGN_OR_RETURN(const TokenizeRequest parsed,
+                          parse_tokenize(body, facts_of(context.engine)));
+  STRATA_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                          tokens_of(context.engine, parsed.content, parsed.parse_special));
   std::vector<std::string> pieces;
   if (parsed.with_pieces) {
     pieces.reserve(tokens.size());

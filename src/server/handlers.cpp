@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "server/errors.h"
+#include "server/llama_compat.h"
 #include "server/page.h"
 
 namespace strata::server {
@@ -168,13 +169,17 @@ Outcome handle_props(const HandlerContext& context, const Request&) {
   }
   const engine::ModelInfo& info = context.engine.info();
   Json body = Json::object();
-  body["default_generation_settings"] = Json{{"id", 0}, {"n_ctx", info.context_length}};
+  body["default_generation_settings"] =
+      Json{{"id", 0}, {"n_ctx", info.context_length}, {"params", generation_settings({}, info)}};
   body["total_slots"] = 1;
   body["model_alias"] = info.id;
   body["model_path"] = info.path;
   body["modalities"] = Json{{"vision", false}, {"audio", false}};
   body["has_chat_template"] = info.has_chat_template;
-  body["build_info"] = "strata";
+  body["chat_template"] = valid_utf8(info.chat_template);
+  body["bos_token"] = valid_utf8(info.bos_token);
+  body["eos_token"] = valid_utf8(info.eos_token);
+  body["build_info"] = "strata " STRATA_VERSION;
   return json_response(200, body);
 }
 
@@ -186,6 +191,8 @@ Outcome handle_slots(const HandlerContext& context, const Request&) {
   slot["id"] = 0;
   slot["n_ctx"] = context.engine.info().context_length;
   slot["is_processing"] = context.engine.queue().running > 0;
+  slot["speculative"] = false;
+  slot["params"] = generation_settings({}, context.engine.info());
   return json_response(200, Json::array({std::move(slot)}));
 }
 

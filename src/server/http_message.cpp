@@ -1,5 +1,7 @@
 #include "server/http_message.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
 
 namespace strata::server {
@@ -55,6 +57,7 @@ const char* reason_phrase(int status) {
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
     case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
     case 417: return "Expectation Failed";
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
@@ -64,6 +67,11 @@ const char* reason_phrase(int status) {
     case 529: return "Site is overloaded";
     default: return "Unknown";
   }
+}
+
+std::string http_date(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
 std::string response_head(const Response& response, BodyFraming framing, bool keep_alive,
@@ -77,6 +85,7 @@ std::string response_head(const Response& response, BodyFraming framing, bool ke
     head += "\r\n";
   };
   add("Server", "strata");
+  add("Date", http_date(std::chrono::system_clock::now()));
   if (!response.content_type.empty()) add("Content-Type", response.content_type);
   add("X-Content-Type-Options", "nosniff");
   if (!request_id.empty()) add("X-Request-Id", request_id);

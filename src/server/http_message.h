@@ -1,6 +1,7 @@
 // HTTP messages as the handlers see them, and the bytes of a response head.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,6 +49,9 @@ struct Response {
 Response json_response(int status, const Json& body);
 
 enum class BodyFraming { kLength, kChunked, kUntilClose };
+
+// "Sun, 06 Nov 1994 08:49:37 GMT", as a Date header has it.
+std::string http_date(std::chrono::system_clock::time_point time);
 
 // Status line and headers, the empty line included.
 std::string response_head(const Response& response, BodyFraming framing, bool keep_alive,

@@ -1,5 +1,7 @@
 #include "server/llama_compat.h"
 
+#include <algorithm>
+
 #include "server/errors.h"
 #include "server/openai_response.h"
 #include "server/output_format.h"
@@ -26,6 +28,23 @@ Json probabilities(const std::vector<engine::TokenLogprob>& tokens) {
     for (const auto& other : token.top) top.push_back(prob(other));
     entry["top_logprobs"] = std::move(top);
     out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+// What `fields` name of an answer, under those names; what is not there is left out.
+Json selected(Json answer, const std::vector<std::string>& fields) {
+  if (fields.empty()) return answer;
+  Json out = Json::object();
+  for (const std::string& field : fields) {
+    const Json* at = &answer;
+    for (size_t begin = 0; at != nullptr && begin <= field.size();) {
+      const size_t end = std::min(field.find('/', begin), field.size());
+      const auto found = at->is_object() ? at->find(field.substr(begin, end - begin)) : at->end();
+      at = found == at->end() ? nullptr : &*found;
+      begin = end + 1;
+    }
+    if (at != nullptr) out[field] = *at;
   }
   return out;
 }
@@ -70,12 +89,12 @@ class LlamaAnswer final : public Answer {
 
   std::string finish(int, const engine::Finished& finished) override {
     final_ = final_object(finished);
-    return options_.stream ? sse_event(final_) : std::string();
+    return options_.stream ? sse_event(selected(final_, options_.response_fields)) : std::string();
   }
 
   Json whole() override {
     if (options_.logprobs) final_["completion_probabilities"] = probabilities(logprobs_);
-    return std::move(final_);
+    return selected(std::move(final_), options_.response_fields);
   }
 
   std::string fail(const Status& status) override { return sse_event(error_object(status)); }
@@ -98,6 +117,8 @@ class LlamaAnswer final : public Answer {
     out["tokens_evaluated"] = finished.usage.prompt_tokens;
     out["tokens_cached"] = finished.usage.cached_tokens;
     out["truncated"] = false;
+    out["prompt"] = options_.prompt;
+    out["generation_settings"] = options_.settings;
     out["timings"] = timings_object(finished.usage);
     return out;
   }
@@ -113,6 +134,32 @@ class LlamaAnswer final : public Answer {
 };
 
 }  // namespace
+
+Json generation_settings(const GenerationFields& fields, const engine::ModelInfo& info) {
+  const engine::SamplingParams &asked = fields.sampling, &model = info.sampling_defaults;
+  const auto value = [&](auto member, auto neutral) {
+    return (asked.*member).value_or((model.*member).value_or(neutral));
+  };
+  using Params = engine::SamplingParams;
+  Json out = Json::object();
+  out["n_predict"] = fields.max_tokens.value_or(-1);
+  out["seed"] = asked.seed ? Json(*asked.seed) : Json(-1);
+  out["temperature"] = value(&Params::temperature, 1.0f);
+  out["top_k"] = value(&Params::top_k, 0);
+  out["top_p"] = value(&Params::top_p, 1.0f);
+  out["min_p"] = value(&Params::min_p, 0.0f);
+  out["typical_p"] = value(&Params::typical_p, 1.0f);
+  out["repeat_penalty"] = value(&Params::repetition_penalty, 1.0f);
+  out["repeat_last_n"] = value(&Params::penalty_last_n, -1);
+  out["presence_penalty"] = value(&Params::presence_penalty, 0.0f);
+  out["frequency_penalty"] = value(&Params::frequency_penalty, 0.0f);
+  out["stop"] = fields.stop;
+  out["max_tokens"] = fields.max_tokens.value_or(-1);
+  out["ignore_eos"] = fields.ignore_eos;
+  out["stream"] = fields.stream;
+  out["n_probs"] = asked.top_logprobs.value_or(0);
+  return out;
+}
 
 Result<LlamaCompletionRequest> parse_llama_completion(const Json& body, const ModelFacts& facts) {
   STRATA_RETURN_IF_ERROR(check_body(body));
@@ -133,6 +180,15 @@ Result<LlamaCompletionRequest> parse_llama_completion(const Json& body, const Mo
     }
   }
   out.return_tokens = reader.boolean("return_tokens").value_or(false);
+  if (const Json* wanted = reader.array("response_fields")) {
+    for (const Json& name : *wanted) {
+      if (!name.is_string()) {
+        reader.fail("response_fields", "expected names of fields");
+        break;
+      }
+      out.response_fields.push_back(name.get<std::string>());
+    }
+  }
   reader.boolean("cache_prompt");
   const bool special = reader.boolean("special").value_or(false);
   out.emit_special = reader.boolean("emit_special").value_or(special);
@@ -147,17 +203,22 @@ std::unique_ptr<Answer> make_llama_answer(AnswerInfo info, const LlamaAnswerOpti
   return std::make_unique<LlamaAnswer>(std::move(info), options);
 }
 
-Result<TokenizeRequest> parse_tokenize(const Json& body) {
+Result<TokenizeRequest> parse_tokenize(const Json& body, const ModelFacts& facts) {
   STRATA_RETURN_IF_ERROR(check_body(body));
   TokenizeRequest out;
   FieldReader reader(body);
-  const auto content = reader.string("content");
-  if (!content) reader.fail("content", "this field is required: the text to tokenize");
+  const Json* content = reader.any("content");
+  if (content == nullptr) {
+    reader.fail("content", "this field is required: the text to tokenize");
+  } else if (!content->is_array()) {
+    if (auto text = reader.string("content")) out.content = {*std::move(text)};
+  } else if (!content->empty()) {
+    out.content = read_prompt(reader, "content", facts);
+  }
   reader.boolean("add_special");
   out.parse_special = reader.boolean("parse_special").value_or(true);
   out.with_pieces = reader.boolean("with_pieces").value_or(false);
   STRATA_RETURN_IF_ERROR(reader.status());
-  out.content = *content;
   return out;
 }
 

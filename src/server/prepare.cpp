@@ -114,16 +114,22 @@ std::vector<engine::GenerateRequest> engine_requests(const HandlerContext& conte
   return out;
 }
 
-Result<std::vector<TokenId>> tokens_of(const engine::Engine& engine, const Prompt& prompt) {
+Result<std::vector<TokenId>> tokens_of(const engine::Engine& engine, const Prompt& prompt,
+                                       bool parse_special) {
   std::vector<TokenId> tokens;
   for (const PromptPart& part : prompt) {
     if (const auto* ids = std::get_if<std::vector<TokenId>>(&part)) {
       tokens.insert(tokens.end(), ids->begin(), ids->end());
     } else {
-      STRATA_ASSIGN_OR_RETURN(const auto more, engine.tokenize(std::get<std::string>(part), true));
+      STRATA_ASSIGN_OR_RETURN(const auto more, engine.tokenize(std::get<std::string>(part), parse_special));
       tokens.insert(tokens.end(), more.begin(), more.end());
     }
   }
+  return tokens;
+}
+
+Result<std::vector<TokenId>> prompt_tokens(const engine::Engine& engine, const Prompt& prompt) {
+  STRATA_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, tokens_of(engine, prompt, true));
   if (tokens.empty()) return field_error("prompt", "the prompt has no tokens");
   return tokens;
 }

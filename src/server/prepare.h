@@ -18,7 +18,10 @@ AnswerInfo answer_info(const HandlerContext& context, const char* prefix);
 // kOutOfRange, naming `field`, when a prompt of so many tokens leaves no room for an answer.
 Status check_length(const engine::Engine& engine, size_t tokens, const std::string& field);
 
-Result<std::vector<TokenId>> tokens_of(const engine::Engine& engine, const Prompt& prompt);
+Result<std::vector<TokenId>> tokens_of(const engine::Engine& engine, const Prompt& prompt,
+                                       bool parse_special);
+// With control tokens by their names; fails when there are none at all.
+Result<std::vector<TokenId>> prompt_tokens(const engine::Engine& engine, const Prompt& prompt);
 
 // The prompt of a chat. What the template refuses is blamed on the field of `body` without which it
 // would render, or on `field`, which names the messages.

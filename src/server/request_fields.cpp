@@ -352,7 +352,7 @@ void refuse_unsupported(FieldReader& reader) {
   }
   for (const char* name :
        {"stop_token_ids", "bad_words", "allowed_token_ids", "samplers", "logits_processors",
-        "documents", "lora", "response_fields"}) {
+        "documents", "lora"}) {
     const Json* value = reader.any(name);
     if (value != nullptr && !value->empty() && *value != "") refuse(reader, name, "this is");
   }

@@ -240,6 +240,11 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options,
     auto impl = std::make_unique<Impl>(options, engine, endpoint.address().is_loopback(),
                                        std::move(transports));
     STRATA_RETURN_IF_ERROR(impl->listen(endpoint));
+    if (!endpoint.address().is_loopback() && options.api_keys.empty()) {
+      log::warn("{} can be reached from other machines, and no API key is asked for: whoever reaches "
+                "it may use the model; set --api-key or --api-key-file",
+                options.host);
+    }
     STRATA_RETURN_IF_ERROR(impl->run());
     return std::unique_ptr<Server>(new Server(std::move(impl)));
   } catch (const std::exception& error) {

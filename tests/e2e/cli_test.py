@@ -85,6 +85,7 @@ class Usage(Case):
         general = strata("--help", check=0)
         self.assertEqual(general.err, "")
         self.assertEqual(general.out, strata("help", check=0).out)
+        self.assertEqual(general.out, strata("help", "help", check=0).out)
         for command in ("run", "chat", "serve", "inspect", "tokenize", "eval"):
             self.assertIn(f"  {command} ", general.out)
             help_of = strata("help", command, check=0).out

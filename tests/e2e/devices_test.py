@@ -103,6 +103,10 @@ class Config(Case):
         self.refused({"devices": "cpu", "device-options": {"hip:1": {"kernels": "reference"}}}, '"hip:1"', "0 = cpu")
         self.refused({"devices": "cpu", "device-options": {"0": {"colour": "red"}}}, '"colour"')
         self.refused({"gpu": 0}, "strata.json", '"backend"')
+        self.refused('{"context": 64, "context": 128}', "strata.json", '"context" is there twice')
+        self.refused('{"prompt-chunk": 64, "prompt_chunk": 128}', "strata.json", '"prompt_chunk" is there twice')
+        self.refused('{"device-options": {"0": {"peer": "off", "peer": "on"}}}', '"peer" is there twice')
+        self.refused({"config": "other.json"}, "strata.json", '"config"', "command line")
         self.refused({"backend": "hip"}, "strata.json", '"gpu"')
         self.refused({"backend": "rocm", "gpu": [0]}, "strata.json", '"rocm:0"')
 

@@ -96,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_refusal(responses.status());
   }
   if (const auto chat = parse_chat_prompt(*body); !chat.ok()) check_refusal(chat.status());
-  if (const auto tokenize = parse_tokenize(*body); !tokenize.ok()) check_refusal(tokenize.status());
+  if (const auto tokenize = parse_tokenize(*body, facts); !tokenize.ok()) check_refusal(tokenize.status());
   if (const auto ids = parse_detokenize(*body, facts); !ids.ok()) check_refusal(ids.status());
   return 0;
 }

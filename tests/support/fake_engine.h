@@ -56,6 +56,9 @@ class FakeEngine final : public engine::Engine {
     info_.trained_context = 8192;
     info_.vocabulary = kVocabulary;
     info_.has_chat_template = true;
+    info_.chat_template = "{{ messages }}";
+    info_.eos_token = "<|im_end|>";
+    info_.sampling_defaults.temperature = 0.75f;
     state_.stage = engine::EngineStage::kReady;
     thread_ = std::thread([this] { work(); });
   }

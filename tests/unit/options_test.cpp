@@ -28,6 +28,28 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+TEST(Values, OriginsAreWhatBrowsersSend) {
+  const auto origins = [](const char* text) {
+    const auto settings = parse(CommandId::kServe, {"--cors-origin", text});
+    return settings.ok() ? settings->server.allowed_origins : std::vector<std::string>{};
+  };
+  EXPECT_EQ(origins("https://a.example"), std::vector<std::string>{"https://a.example"});
+  EXPECT_EQ(origins("http://localhost:3000/"), std::vector<std::string>{"http://localhost:3000"});
+  EXPECT_EQ(origins("*"), std::vector<std::string>{"*"});
+  for (const char* text : {"a.example", "http://", "http:///", "http://a.example/x", "http://a.example//",
+                           "ftp://a.example", "http://u@a.example", "https://*.example", "http://a b"}) {
+    const std::string message = failure(CommandId::kServe, {"--cors-origin", text});
+    EXPECT_TRUE(contains(message, "expected scheme and host")) << text << ": " << message;
+  }
+}
+
+TEST(Values, ASeedOfMinusOneIsARandomOne) {
+  EXPECT_FALSE(parse(CommandId::kRun, {"-p", "x", "--seed", "-1"})->sampling.seed);
+  EXPECT_FALSE(parse(CommandId::kRun, {"-p", "x", "--seed=-1"})->sampling.seed);
+  EXPECT_EQ(parse(CommandId::kRun, {"-p", "x", "--seed", "7"})->sampling.seed, 7u);
+  EXPECT_FALSE(parse(CommandId::kRun, {"-p", "x", "--seed", "-2"}).ok());
+}
+
 TEST(OptionTable, EveryRowExplainsItselfAndBelongsToACommand) {
   for (const OptionSpec& row : options()) {
     EXPECT_GT(row.help.size(), 8u) << row.names;
@@ -217,7 +239,7 @@ TEST(CommandLine, RangesAreCheckedAtTheirBorders) {
       {"--presence-penalty", {"-2", "2"}, {"-2.1", "2.1"}},
       {"--frequency-penalty", {"-2", "2"}, {"-2.1", "2.1"}},
       {"--penalty-last-n", {"-1", "0"}, {"-2"}},
-      {"--seed", {"0", "18446744073709551615"}, {"-1", "18446744073709551616"}},
+      {"--seed", {"-1", "0", "18446744073709551615"}, {"-2", "18446744073709551616"}},
       {"--logprobs", {"0", "20"}, {"-1", "21"}},
       {"--logit-bias", {"0=100", "1=-100", "1=-inf"}, {"0=101", "0=inf", "0", "=1", "-1=1", "0="}},
       {"-n", {"0", "1"}, {"-1", "99999999999999999999"}},

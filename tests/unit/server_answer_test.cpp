@@ -348,6 +348,37 @@ TEST(LlamaAnswer, NamesHowTheTextEnded) {
   EXPECT_EQ(word["stopping_word"], "END");
 }
 
+TEST(LlamaAnswer, TellsItsSettingsAndLeavesOutWhatIsNotWanted) {
+  engine::ModelInfo model;
+  model.sampling_defaults.temperature = 0.5f;
+  model.sampling_defaults.top_k = 20;
+  GenerationFields fields;
+  fields.sampling.temperature = 0.25f;
+  fields.sampling.seed = 7;
+  fields.max_tokens = 9;
+  fields.stop = {"END"};
+  LlamaAnswerOptions options;
+  options.prompt = "before";
+  options.settings = generation_settings(fields, model);
+  const Json all = whole_of(*make_llama_answer(kInfo, options), {{"text", {7}, {}}}, finished());
+  EXPECT_EQ(all["prompt"], "before");
+  const Json& settings = all["generation_settings"];
+  EXPECT_EQ(settings["temperature"], 0.25);
+  EXPECT_EQ(settings["top_k"], 20);
+  EXPECT_EQ(settings["top_p"], 1.0);
+  EXPECT_EQ(settings["seed"], 7);
+  EXPECT_EQ(settings["n_predict"], 9);
+  EXPECT_EQ(settings["stop"], Json::array({"END"}));
+
+  options.response_fields = {"content", "generation_settings/seed", "content/none", "none"};
+  const std::vector<engine::TextDelta> deltas{{"text", {7}, {}}};
+  EXPECT_EQ(whole_of(*make_llama_answer(kInfo, options), deltas, finished()),
+            (Json{{"content", "text"}, {"generation_settings/seed", 7}}));
+  const auto events =
+      events_of(stream_all(*make_llama_answer(kInfo, streaming(options)), deltas, finished()));
+  EXPECT_EQ(events.back(), (Json{{"content", ""}, {"generation_settings/seed", 7}}));
+}
+
 TEST(LlamaAnswer, StreamsPartsAndThenTheRest) {
   const auto answer = make_llama_answer(kInfo, streaming(LlamaAnswerOptions{}));
   const auto events = events_of(stream_all(*answer, {{"a", {1}, {}}, {"b", {2}, {}}}, finished()));

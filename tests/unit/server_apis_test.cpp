@@ -507,7 +507,12 @@ TEST_F(ServerTest, TellsAboutItselfToThoseWhoMayAsk) {
     EXPECT_EQ(get(path).status, 401) << path;
     EXPECT_EQ(get(path, key).status, 200) << path;
   }
-  EXPECT_EQ(get("/props", key).json()["default_generation_settings"]["n_ctx"], 4096);
+  const Json props = get("/props", key).json();
+  EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 4096);
+  EXPECT_EQ(props["default_generation_settings"]["params"]["temperature"], 0.75);
+  EXPECT_EQ(props["chat_template"], "{{ messages }}");
+  EXPECT_EQ(props["eos_token"], "<|im_end|>");
+  EXPECT_EQ(props["bos_token"], "");
   EXPECT_EQ(get("/slots", key).json()[0]["is_processing"], false);
   const auto embeddings = post("/v1/embeddings", R"({"input":"x"})", key);
   EXPECT_EQ(embeddings.status, 400);

@@ -1,8 +1,10 @@
+#include <ctime>
 #include <sstream>
 
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "server/http_message.h"
 #include "server_fixture.h"
 
 namespace strata::server {
@@ -97,6 +99,9 @@ TEST_F(ServerTest, TokenizesAndBack) {
       7u);
   EXPECT_EQ(post("/tokenize", R"({"content":"é","with_pieces":true})").body,
             R"({"tokens":[{"id":195,"piece":[195]},{"id":169,"piece":[169]}]})");
+  EXPECT_EQ(post("/tokenize", R"({"content":["a",98,"<think>"]})").body, R"({"tokens":[97,98,257]})");
+  EXPECT_EQ(post("/tokenize", R"({"content":[]})").body, R"({"tokens":[]})");
+  EXPECT_EQ(post("/tokenize", R"({"content":[5000]})").status, 400);
   EXPECT_EQ(post("/detokenize", R"({"tokens":[97,257,195]})").body,
             "{\"content\":\"a<think>\xEF\xBF\xBD\"}");
   EXPECT_EQ(post("/detokenize", R"({"tokens":[5000]})").status, 400);
@@ -349,6 +354,28 @@ TEST_F(ServerTest, KeepsConnectionsAndAnswersPipelinedRequestsInOrder) {
   EXPECT_EQ(client.read_reply().body, R"({"tokens":[97]})");
 }
 
+TEST_F(ServerTest, EmptyLinesBeforeARequestAreNoRequest) {
+  start();
+  HttpClient client(port());
+  client.send_raw("\r\n" + HttpClient::request("GET", "/health", {}) + "\r\n\r\n" +
+                  HttpClient::request("POST", "/tokenize", R"({"content":"a"})") + "\r");
+  EXPECT_EQ(client.read_reply().json()["status"], "ok");
+  EXPECT_EQ(client.read_reply().body, R"({"tokens":[97]})");
+  client.send_raw("\n" + HttpClient::request("GET", "/health", {}));
+  EXPECT_EQ(client.read_reply().json()["status"], "ok");
+}
+
+TEST_F(ServerTest, SaysWhenItAnswered) {
+  start();
+  const auto date = get("/health").header("date");
+  std::tm told = {};
+  ASSERT_NE(strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &told), nullptr) << date;
+  EXPECT_NEAR(static_cast<double>(timegm(&told)), static_cast<double>(std::time(nullptr)), 5.0);
+  // The example of RFC 9110.
+  EXPECT_EQ(server::http_date(std::chrono::system_clock::from_time_t(784'111'777)),
+            "Sun, 06 Nov 1994 08:49:37 GMT");
+}
+
 TEST_F(ServerTest, ReadsARequestThatArrivesByteByByte) {
   start();
   HttpClient client(port());
@@ -416,6 +443,15 @@ TEST_F(ServerTest, RefusesWhatIsNotHttp) {
           "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\nContent-Length: 1\r\n\r\n")
           .status,
       417);
+  EXPECT_EQ(reply_to("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, "
+                     "chunked\r\n\r\n0\r\n\r\n")
+                .status,
+            501);
+  const auto packed = reply_to(
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: "
+      "1\r\n\r\nx");
+  EXPECT_EQ(packed.status, 415);
+  EXPECT_EQ(packed.header("accept-encoding"), "identity");
   EXPECT_EQ(reply_to("GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(5000, 'x') +
                      "\r\n\r\n")
                 .status,
@@ -450,19 +486,45 @@ TEST_F(ServerTest, SlowSendersAreTimedOut) {
   EXPECT_TRUE(idle.closed_within(std::chrono::seconds(5)));
 }
 
+// What is logged while it lives.
+class LoggedLines {
+ public:
+  LoggedLines() {
+    const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_);
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  }
+  ~LoggedLines() { spdlog::set_default_logger(before_); }
+  std::string text() const { return lines_.str(); }
+
+ private:
+  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::ostringstream lines_;
+};
+
+TEST_F(ServerTest, SaysWhenAnybodyMayUseIt) {
+  const auto warnings = [&](const char* host, std::vector<std::string> keys) {
+    const LoggedLines logged;
+    options_.host = host;
+    options_.api_keys = std::move(keys);
+    start();
+    server_->stop();
+    return logged.text();
+  };
+  EXPECT_NE(warnings("0.0.0.0", {}).find("0.0.0.0 can be reached from other machines"),
+            std::string::npos);
+  EXPECT_EQ(warnings("0.0.0.0", {"key"}), "");
+  EXPECT_EQ(warnings("127.0.0.1", {}), "");
+}
+
 TEST_F(ServerTest, TheLogHasOneLinePerRequestAndNoText) {
-  const auto before = spdlog::default_logger();
-  std::ostringstream lines;
-  const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(lines);
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  const LoggedLines logged;
   start();
   const auto reply = post(std::string(kChat) + "?token=swordfish", chat_body("", "swordfish"));
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(post(kChat, chat_body(R"("stop":[5,"swordfish"])")).status, 400);
   get("/a%0Ab");
   server_->stop();
-  spdlog::set_default_logger(before);
-  const std::string log = lines.str();
+  const std::string log = logged.text();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
   EXPECT_NE(log.find("access method=POST path=/v1/chat/completions status=200 "), std::string::npos)
       << log;

@@ -524,14 +524,17 @@ TEST(LlamaCompletionRequest, ReadsItsOwnFields) {
   EXPECT_EQ(parse(R"({"prompt":"a","n_probs":5})")->fields.sampling.top_logprobs, 5);
   EXPECT_EQ(parse(R"({"prompt":"a","image_data":[{}]})").status().field(), "image_data");
   EXPECT_EQ(parse(R"({"prompt":"a","special":1})").status().field(), "special");
+  EXPECT_EQ(parse(R"({"prompt":"a","response_fields":["content","a/b"]})")->response_fields,
+            (std::vector<std::string>{"content", "a/b"}));
+  EXPECT_EQ(parse(R"({"prompt":"a","response_fields":[1]})").status().field(), "response_fields");
 }
 
 TEST(TokenizeRequest, ChecksTypes) {
-  EXPECT_EQ(parse_tokenize(Json::parse("{}")).status().field(), "content");
-  EXPECT_EQ(parse_tokenize(Json::parse(R"({"content":5})")).status().field(), "content");
-  EXPECT_EQ(parse_tokenize(Json::parse(R"({"content":"","with_pieces":1})")).status().field(),
+  EXPECT_EQ(parse_tokenize(Json::parse("{}"), kFacts).status().field(), "content");
+  EXPECT_EQ(parse_tokenize(Json::parse(R"({"content":5})"), kFacts).status().field(), "content");
+  EXPECT_EQ(parse_tokenize(Json::parse(R"({"content":"","with_pieces":1})"), kFacts).status().field(),
             "with_pieces");
-  EXPECT_TRUE(parse_tokenize(Json::parse(R"({"content":""})")).ok());
+  EXPECT_TRUE(parse_tokenize(Json::parse(R"({"content":""})"), kFacts).ok());
   EXPECT_EQ(parse_detokenize(Json::parse("{}"), kFacts).status().field(), "tokens");
   EXPECT_EQ(parse_detokenize(Json::parse(R"({"tokens":[1,"a"]})"), kFacts).status().field(),
             "tokens[1]");
