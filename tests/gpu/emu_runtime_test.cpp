@@ -1,5 +1,6 @@
 // The emulator as a driver: asynchronous streams, events, memory, errors that come late, faults.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <set>
@@ -123,6 +124,50 @@ TEST(EmuRuntime, StreamsAreUnorderedButForEvents) {
   }
   EXPECT_TRUE(unordered.contains(20));
   EXPECT_TRUE(unordered.contains(11)) << "without the event the order must vary";
+}
+
+TEST(EmuRuntime, WorkWaitsForAFlagThatTheHostOrAnotherDeviceSets) {
+  const KernelImage image = affine<arch::Sm90>();
+  Machine machine({"sm90", "sm90", "sm90:late-error-at-launch=1", "sm90:host-waits=0"}, {image});
+  EmuRuntime& runtime = machine.runtime();
+  void* memory = nullptr;
+  ASSERT_TRUE(runtime.allocate_pinned(0, 64, memory).ok());
+  auto* flag = static_cast<uint32_t*>(memory);
+  // Counted around 2^32.
+  *flag = UINT32_MAX;
+  int* x = machine.upload(std::vector<int>{1});
+  RuntimeEvent event = nullptr;
+  ASSERT_TRUE(runtime.create_event(0, event).ok());
+  const auto hold_back = [&](uint32_t value) {
+    ASSERT_TRUE(runtime.wait_for_host(0, machine.stream(), flag, value).ok());
+    ASSERT_TRUE(machine.launch(image, {}, Affine::Params{x, 1, 2, 0}).ok());
+    ASSERT_TRUE(runtime.record(0, event, machine.stream()).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  bool done = true;
+  hold_back(1);
+  ASSERT_TRUE(runtime.query_event(0, event, done).ok());
+  EXPECT_FALSE(done);
+  std::atomic_ref(*flag).store(2);
+  EXPECT_EQ(machine.download(x, 1)[0], 2);
+  // By the end of another device's work.
+  hold_back(3);
+  ASSERT_TRUE(runtime.set_flag(1, machine.stream(1), flag, 3).ok());
+  EXPECT_EQ(machine.download(x, 1)[0], 4);
+  // A device that fails never comes to it.
+  int* y = machine.upload(std::vector<int>{1}, 2);
+  ASSERT_TRUE(machine.launch(image, {}, Affine::Params{y, 1, 1, 0}, 2).ok());
+  ASSERT_TRUE(runtime.set_flag(2, machine.stream(2), flag, 9).ok());
+  EXPECT_FALSE(machine.synchronize(2).ok());
+  EXPECT_EQ(*flag, 3u);
+
+  uint32_t pageable = 0;
+  EXPECT_FALSE(runtime.wait_for_host(0, machine.stream(), &pageable, 1).ok());
+  EXPECT_FALSE(runtime.set_flag(0, machine.stream(), &pageable, 1).ok());
+  EXPECT_TRUE(runtime.waits_for_host(0));
+  EXPECT_FALSE(runtime.waits_for_host(3));
+  EXPECT_FALSE(runtime.wait_for_host(3, machine.stream(3), flag, 3).ok());
+  EXPECT_FALSE(runtime.set_flag(3, machine.stream(3), flag, 4).ok());
 }
 
 TEST(EmuRuntime, EventsTellTimeAndWaitForTheRecordingThatWasLatestAtTheCall) {

@@ -2,7 +2,9 @@
 // on emulated cards; that a copy that fails is named; that direct copies are used where they were
 // seen to arrive, and that one which arrives wrong later costs a request but never gives a wrong
 // token.
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <thread>
 
@@ -124,6 +126,49 @@ TEST_F(Handoffs, ATokenIsPreparedOnTheSecondCardWhileTheFirstComputes) {
   cards.runtime().hold(0, {});
   reader.join();
   EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// A step that repeats a recorded one is in the second card's stream before its rows exist, unless the
+// card cannot be told to wait; the answer is the same.
+TEST_F(Handoffs, ARecordedTokenWaitsInTheSecondCardsStream) {
+  std::vector<float> answers[2];
+  for (const bool waits : {true, false}) {
+    Cards cards({"gfx1100", waits ? "gfx1201" : "gfx1201:host-waits=0"});
+    const auto model = load(cards);
+    auto sequence = model->new_sequence(backend::KvType::kF16, kContext);
+    ASSERT_TRUE(sequence.ok() && sequence->reset().ok());
+    const TokenId token = 1;
+    const model::BatchItem item{.sequence = &*sequence,
+                                .tokens = {&token, 1},
+                                .logits = model::LogitsOf::kLastToken,
+                                .positions = {},
+                                .next_position = 0,
+                                .embeddings = {}};
+    std::vector<float>& logits = answers[waits];
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(model->forward({&item, 1}, logits).ok());
+    const auto before = cards.counters(1);
+    const uint64_t first_done = cards.counters(0).launches_done;
+    cards.runtime().hold(0, {.launches = true});
+    Status status;
+    std::thread reader([&] { status = model->forward({&item, 1}, logits); });
+    const auto given = [&] { return cards.counters(1).launches > before.launches; };
+    if (waits) {
+      EXPECT_TRUE(wait_until(given));
+    } else {
+      EXPECT_TRUE(wait_until(
+          [&] { return cards.counters(1).copies_to_device_done > before.copies_to_device_done; }));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      EXPECT_FALSE(given());
+    }
+    EXPECT_EQ(cards.counters(0).launches_done, first_done);
+    EXPECT_EQ(cards.counters(1).launches_done, before.launches_done);
+    cards.runtime().hold(0, {});
+    reader.join();
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  EXPECT_TRUE(std::ranges::equal(answers[0], answers[1], [](float a, float b) {
+    return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+  }));
 }
 
 // What is under way stays bounded, and so does the time that a prompt which is called off goes on.

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "backend/gpu/emu/addresses.h"
 #include "backend/gpu/emu/block_pool.h"
 #include "backend/gpu/emu/device_state.h"
 #include "backend/gpu/emu/faults.h"
@@ -397,13 +398,7 @@ class Runtime final : public EmuRuntime {
     if (RuntimeResult entered = enter(device, stream, state, queue); !entered.ok()) return entered;
     if (!state->spec.host_waits) return invalid("this device does not wait for the host");
     if (!is_pinned(flag, sizeof *flag)) return invalid("the flag does not lie in pinned memory");
-    queue->submit([flag, value] {
-      // Whoever sets it wakes nobody, as on real cards.
-      const std::atomic_ref<uint32_t> seen(*const_cast<uint32_t*>(flag));
-      while (static_cast<int32_t>(seen.load(std::memory_order_acquire) - value) < 0) {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    });
+    queue->submit([flag, value] { wait_for_flag(*flag, value); });
     return {};
   }
 
@@ -557,10 +552,7 @@ class Runtime final : public EmuRuntime {
   }
 
   const DeviceState* owner_of(const void* p, size_t bytes) const {
-    for (const auto& device : devices_) {
-      if (device->memory.touches(p, bytes)) return device.get();
-    }
-    return nullptr;
+    return emu::owner_of(devices_, p, bytes);
   }
 
   bool is_pinned(const void* p, size_t bytes) const {
@@ -583,9 +575,6 @@ class Runtime final : public EmuRuntime {
     });
   }
 
-  RuntimeResult check_params(const DeviceState& device, const KernelImage& image,
-                             const void* params) const;
-
   BlockPool pool_;
   std::vector<std::unique_ptr<DeviceState>> devices_;
   std::multimap<const void*, CodeObject> code_objects_;
@@ -598,29 +587,6 @@ class Runtime final : public EmuRuntime {
   std::map<std::thread::id, int> current_;
 };
 
-// Every aligned word of the parameters that is an address of a device must be one of this device.
-RuntimeResult Runtime::check_params(const DeviceState& device, const KernelImage& image,
-                                    const void* params) const {
-  const auto* bytes = static_cast<const std::byte*>(params);
-  for (size_t at = 0; at + sizeof(void*) <= static_cast<size_t>(image.params_bytes);
-       at += sizeof(void*)) {
-    const void* word = nullptr;
-    std::memcpy(&word, bytes + at, sizeof word);
-    if (word == nullptr) continue;
-    const DeviceState* owner = owner_of(word, 1);
-    std::string wrong;
-    if (owner != nullptr && owner != &device) {
-      wrong = fmt::format("an address of device {}", owner->ordinal);
-    } else if (owner == nullptr && device.memory.was_released(word)) {
-      wrong = "an address of released memory";
-    }
-    if (wrong.empty()) continue;
-    return invalid(fmt::format("the parameters of {} hold, at byte {}, {}",
-                               kernel_name(image.key.kernel), at, wrong));
-  }
-  return {};
-}
-
 RuntimeResult Runtime::launch(int device, RuntimeStream stream, const KernelImage& image, Grid grid,
                               int shared_bytes, const void* params) {
   DeviceState* state = nullptr;
@@ -630,7 +596,7 @@ RuntimeResult Runtime::launch(int device, RuntimeStream stream, const KernelImag
   const std::shared_ptr<Graph> recording = recording_on(stream);
   const uint64_t number = recording != nullptr ? 0 : ++state->launches;
   RuntimeResult checked = check_geometry(*state, image, grid, shared_bytes);
-  if (checked.ok()) checked = check_params(*state, image, params);
+  if (checked.ok()) checked = check_params(devices_, *state, image, params);
   if (recording != nullptr) {
     if (!checked.ok()) {
       recording->broken = true;
@@ -664,7 +630,7 @@ RuntimeResult Runtime::run_graph(int device, RuntimeStream stream, RuntimeGraph 
   const uint64_t before = state->launches.fetch_add(found->launches.size());
   for (size_t i = 0; i < found->launches.size(); ++i) {
     const RecordedLaunch& launch = found->launches[i];
-    RuntimeResult checked = check_params(*state, launch.image, launch.params.data());
+    RuntimeResult checked = check_params(devices_, *state, launch.image, launch.params.data());
     if (!checked.ok()) return checked;
     if (before + i + 1 == state->spec.fail_launch) {
       return launch_refused(kernel_name(launch.image.key.kernel));

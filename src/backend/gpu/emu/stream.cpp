@@ -1,5 +1,6 @@
 #include "backend/gpu/emu/stream.h"
 
+#include <atomic>
 #include <utility>
 
 #include "backend/gpu/emu/random.h"
@@ -58,6 +59,13 @@ void Stream::delay(uint64_t position) const {
   if (random % 8 != 0) return;
   std::this_thread::sleep_for(
       std::chrono::microseconds((random >> 8) % static_cast<uint64_t>(max_delay_us_ + 1)));
+}
+
+void wait_for_flag(const uint32_t& flag, uint32_t value) {
+  const std::atomic_ref<uint32_t> seen(const_cast<uint32_t&>(flag));
+  while (static_cast<int32_t>(seen.load(std::memory_order_acquire) - value) < 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 void Moment::reach() {

@@ -42,6 +42,9 @@ class Stream {
   std::thread thread_;
 };
 
+// Returns once `flag` is `value` or one up to 2^31 later. Whoever sets it wakes nobody, as on real cards.
+void wait_for_flag(const uint32_t& flag, uint32_t value);
+
 // One recording of an event.
 class Moment {
  public:
