@@ -10,6 +10,7 @@
 #include "apps/files.h"
 #include "apps/progress_line.h"
 #include "apps/report.h"
+#include "engine/device_description.h"
 #include "engine/device_rates.h"
 #include "engine/handoff_routes.h"
 
@@ -18,14 +19,6 @@ namespace strata::apps {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json rates_json(const engine::DeviceRates& rates) {
-  return {{"memory_gbs", rates.memory_gbs},
-          {"to_device_gbs", rates.to_device_gbs},
-          {"to_host_gbs", rates.to_host_gbs},
-          {"launch_us", rates.launch_us},
-          {"int8_tops", rates.int8_tops}};
-}
 
 std::string text(const Json& value) { return value.get<std::string>(); }
 
@@ -131,7 +124,7 @@ int doctor_command(const Settings& settings) {
         progress.show(0.5, fmt::format("timing {}", engine::device_title(device->caps())));
         const auto rates = engine::measure_device(*device);
         if (rates.ok()) {
-          json["rates"] = rates_json(*rates);
+          json["rates"] = engine::rates_json(*rates);
         } else {
           status = rates.status();
         }

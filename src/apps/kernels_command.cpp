@@ -1,38 +1,13 @@
 #include "apps/commands.h"
 #include "apps/device_listing.h"
 #include "apps/report.h"
+#include "engine/device_description.h"
 
 namespace strata::apps {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Consecutive types that share a row are one line.
-Json table_json(const backend::Device& device) {
-  Json ops = Json::array();
-  for (int i = 0; i < static_cast<int>(backend::OpId::kCount); ++i) {
-    const auto op = static_cast<backend::OpId>(i);
-    const backend::KernelSpec* last = nullptr;
-    for (int t = 0; t < kQuantTypeCount; ++t) {
-      const auto type = static_cast<QuantType>(t);
-      const backend::KernelSpec* row = device.kernels().find(op, type);
-      if (row != nullptr && row->weight_type) {
-        ops.push_back({{"op", backend::op_name(op)},
-                       {"type", quant_info(type).name},
-                       {"kernel", row->name},
-                       {"reference", row->reference}});
-      } else if (row != nullptr && row != last) {
-        ops.push_back({{"op", backend::op_name(op)},
-                       {"type", ""},
-                       {"kernel", row->name},
-                       {"reference", row->reference}});
-      }
-      last = row;
-    }
-  }
-  return ops;
-}
 
 std::string describe(const Json& device) {
   std::string out =
@@ -69,19 +44,8 @@ int kernels_command(const Settings& settings) {
   for (size_t i = 0; i < set->devices.size(); ++i) {
     backend::Device& device = *set->devices[i];
     Json json = device_json(device.caps());
-    json["table"] = table_json(device);
-    json["images"] = Json::array();
-    if (backend::LoadedModule* module = set->module_of(i)) {
-      for (const backend::ImageReport& image : module->module->images(device)) {
-        json["images"].push_back({{"kernel", image.kernel},
-                                  {"type", image.type},
-                                  {"form", image.variant},
-                                  {"threads", image.threads},
-                                  {"registers", image.registers},
-                                  {"spill_bytes", image.local_bytes},
-                                  {"shared_bytes", image.shared_bytes}});
-      }
-    }
+    json["table"] = engine::kernel_table_json(device);
+    json["images"] = engine::images_json(set->module_of(i), device);
     devices.push_back(std::move(json));
   }
   if (settings.json) return print_result(devices.dump(2) + "\n");

@@ -158,6 +158,8 @@ class Engine {
   virtual QueueInfo queue() const = 0;
   // Devices, where the layers lie and why, what was predicted: for people and dashboards.
   virtual nlohmann::ordered_json describe() const { return nlohmann::ordered_json::object(); }
+  // What each device computes with: measured rates, kernels, compiled images. Long.
+  virtual nlohmann::ordered_json describe_kernels() const { return nlohmann::ordered_json::array(); }
 
   // `parse_special`: control-token names in the text become those tokens; otherwise plain text.
   virtual Result<std::vector<TokenId>> tokenize(std::string_view text, bool parse_special) const = 0;

@@ -93,8 +93,7 @@ Result<Plan> divide(const EngineOptions& options, const model::Config& config, L
   if (!options.expert_profile.empty()) {
     STRATA_ASSIGN_OR_RETURN(profile, ExpertProfile::read(options.expert_profile));
   }
-  STRATA_ASSIGN_OR_RETURN(const std::vector<PlanDevice> devices,
-                          measure_plan_devices(loaded.set, options, doing));
+  STRATA_ASSIGN_OR_RETURN(loaded.measured, measure_plan_devices(loaded.set, options, doing));
   PlanOptions wanted;
   wanted.context = loaded.info.context_length;
   wanted.kv_type = options.kv_type;
@@ -103,7 +102,7 @@ Result<Plan> divide(const EngineOptions& options, const model::Config& config, L
   wanted.order_as_given = options.order_as_given;
   wanted.skip_split_if_fits = options.skip_split_if_fits;
   wanted.profile = profile ? &*profile : nullptr;
-  return make_plan(cost, devices, wanted, {});
+  return make_plan(cost, loaded.measured, wanted, {});
 }
 
 Status check_finite(const LoadedModel& loaded, const std::vector<float>& logits) {
@@ -285,6 +284,7 @@ Status LoadedModel::place(const EngineOptions& options, const LoadProgress& prog
 Status LoadedModel::place_on(const EngineOptions& options, const LoadProgress& progress) {
   model.reset();
   plan.reset();
+  measured.clear();
   set = {};
   placed = options.devices;
   STRATA_ASSIGN_OR_RETURN(set, open_devices(options));

@@ -29,6 +29,7 @@ struct LoadedModel {
   std::vector<backend::DeviceRequest> placed;  // what `set` was opened from
   DeviceSet set;             // declared before what lives on it
   std::optional<Plan> plan;  // where the layers lie and why; absent for the CPU alone
+  std::vector<PlanDevice> measured;  // what the plan was made from, one per device of `set`
   std::vector<ProvedRoute> routes;  // between the stages, one fewer than these
   std::unique_ptr<model::Qwen4Exp> model;
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "engine/device_description.h"
 #include "engine/generation.h"
 #include "engine/loaded_model.h"
 #include "engine/planner/plan_text.h"
@@ -58,6 +59,11 @@ class LocalEngine final : public Engine {
   nlohmann::ordered_json describe() const override {
     const std::lock_guard lock(mutex_);
     return description_;
+  }
+
+  nlohmann::ordered_json describe_kernels() const override {
+    const std::lock_guard lock(mutex_);
+    return kernels_;
   }
 
   QueueInfo queue() const override {
@@ -376,8 +382,25 @@ class LocalEngine final : public Engine {
     json["self_tests"] = "passed";
     json["not_built"] = options_.not_built;
     if (loaded_->plan) json["plan"] = plan_json(*loaded_->plan);
+    nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < loaded_->set.devices.size(); ++i) {
+      backend::Device& device = *loaded_->set.devices[i];
+      nlohmann::ordered_json entry = {{"device", device.caps().id}, {"graphs", device.caps().graphs}};
+      for (const PlanDevice& measured : loaded_->measured) {
+        if (measured.id != device.caps().id) continue;
+        entry["rates"] = rates_json({.memory_gbs = measured.memory_gbs,
+                                     .to_device_gbs = measured.to_device_gbs,
+                                     .to_host_gbs = measured.to_host_gbs,
+                                     .launch_us = measured.launch_us,
+                                     .int8_tops = measured.int8_tops});
+      }
+      entry["table"] = kernel_table_json(device);
+      entry["images"] = images_json(loaded_->set.module_of(i), device);
+      kernels.push_back(std::move(entry));
+    }
     const std::lock_guard lock(mutex_);
     description_ = std::move(json);
+    kernels_ = std::move(kernels);
   }
 
   // The oldest request, or one that was cancelled while it waited; empty when stopping.
@@ -412,6 +435,7 @@ class LocalEngine final : public Engine {
   std::shared_ptr<std::condition_variable> wake_ = std::make_shared<std::condition_variable>();
   EngineState state_;
   nlohmann::ordered_json description_ = nlohmann::ordered_json::object();
+  nlohmann::ordered_json kernels_ = nlohmann::ordered_json::array();
   std::deque<Job> queue_;
   std::shared_ptr<Ticket> current_;
   bool stopping_ = false;

@@ -93,6 +93,7 @@ Outcome handle_health(const HandlerContext& context, const Request& request) {
       if (request.parameter("verbose")) {
         body["model"] = model_object(context);
         body["engine"] = context.engine.describe();
+        body["kernels"] = context.engine.describe_kernels();
       }
       return json_response(trouble.stuck ? 503 : 200, body);
     }

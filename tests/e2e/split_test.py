@@ -132,6 +132,12 @@ class Seeds(Case):
         if any(off):
             self.assertIn(measured["warnings"][0], self.expect_line("the plan was wrong: "))
         self.assertEqual(self.ask(url + "/health")["status"], "ok")
+        kernels = self.ask(url + "/health?verbose")["kernels"]
+        self.assertEqual([entry["device"] for entry in kernels], [device["id"] for device in status["devices"]])
+        for entry in kernels:
+            self.assertGreater(entry["rates"]["memory_gbs"], 0)
+            self.assertIn(("matmul", "Q6_K"), {(row["op"], row["type"]) for row in entry["table"]})
+            self.assertIn("GdnStep", {image["kernel"] for image in entry["images"]})
 
         alone = self.strata("run", MODEL, "--devices", "cpu", "--kv", "int8", "--raw", "-q", "--temp", 0, "-n", 20,
                             "--ignore-eos", "-p", " ".join("word %d" % i for i in range(60)))

@@ -22,3 +22,13 @@ foreach(subject IN ITEMS attention gdn hyper_connection ple qsa_prepare qsa_sele
   target_compile_definitions(gpu_${subject} PRIVATE STRATA_TEST_DEVICES="${cards}")
   add_dependencies(gpu_${subject} strata_emu)
 endforeach()
+
+# The whole small model; other groups are run by tests/split.
+strata_test(NAME gpu_model
+  SOURCES model_test.cpp ${CMAKE_SOURCE_DIR}/tests/support/test_devices.cpp
+  LIBS strata_engine
+  LABELS gpu
+  PREFIX gpu.)
+target_include_directories(gpu_model PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+target_compile_definitions(gpu_model PRIVATE STRATA_TEST_DEVICES="emu:sm90:multiprocessors=1")
+add_dependencies(gpu_model strata_emu)
